@@ -1,0 +1,62 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from base.errors import LimitExceeded
+
+
+@contextmanager
+def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """Open a temporary neighbour of ``path`` for writing; rename it to ``path`` on success.
+
+    The content reaches the disk (fsync of file and folder) before the name does. On
+    any error the temporary file is removed and ``path`` is left as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write ``data`` to ``path`` so that a reader or a power cut never sees a part of it."""
+    with atomic_file(path, mode=mode) as file:
+        file.write(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside ``folder`` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """Read a whole file of at most ``max_bytes``.
+
+    Raises:
+        LimitExceeded: the file is longer.
+    """
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        message = f"{path.name}: longer than the limit of {max_bytes} bytes"
+        raise LimitExceeded(message)
+    return data

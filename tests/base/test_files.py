@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from base.errors import LimitExceeded
+from base.files import atomic_file, atomic_write, read_bounded
+
+
+def test_a_failed_write_leaves_the_old_content_and_no_temporary_file(tmp_path: Path) -> None:
+    target = tmp_path / "clip.mp4"
+    atomic_write(target, b"old")
+    with pytest.raises(RuntimeError, match="disk"), atomic_file(target) as file:
+        file.write(b"half of the n")
+        raise RuntimeError("disk")
+    assert target.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["clip.mp4"]
+
+
+def test_mode_applies_from_the_first_byte(tmp_path: Path) -> None:
+    with atomic_file(tmp_path / "key", mode=0o600) as file:
+        file.write(b"x")
+        (part,) = tmp_path.iterdir()
+        assert part.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "big"
+    target.write_bytes(bytes(11))
+    assert len(read_bounded(target, 11)) == 11
+    with pytest.raises(LimitExceeded, match="limit of 10 bytes"):
+        read_bounded(target, 10)
