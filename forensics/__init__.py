@@ -1,1 +1,1 @@
-"""TODO"""
+"""Verify a recording without a key, open it with one, and remember every opening."""
