@@ -1,1 +1,33 @@
-"""TODO"""
+"""Keys: secrets, recipients, cameras, epochs and the key schedule. No media, no machine learning.
+
+camera.py     who signs: CameraKey, CameraPublic
+recipient.py  who may open: Recipient, Identity (suite.py: their HPKE suites)
+epoch.py      Epoch, EpochRing: one random key for a while, wrapped to all recipients
+schedule.py   EpochKey to SegmentKeys to the cipher of a layer
+store.py      NAME.recipient, NAME.identity, NAME.camera, NAME.pub
+"""
+
+from __future__ import annotations
+
+from keys.camera import CameraKey, CameraPublic
+from keys.epoch import Epoch, EpochRing
+from keys.recipient import Identity, Recipient
+from keys.schedule import EpochKey, SegmentKeys
+from keys.secret import SecretBytes
+from keys.stanza import Stanza
+from keys.wrap import unwrap_epoch_key, wrap_epoch_key
+
+__all__ = [
+    "CameraKey",
+    "CameraPublic",
+    "Epoch",
+    "EpochKey",
+    "EpochRing",
+    "Identity",
+    "Recipient",
+    "SecretBytes",
+    "SegmentKeys",
+    "Stanza",
+    "unwrap_epoch_key",
+    "wrap_epoch_key",
+]

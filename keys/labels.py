@@ -1,0 +1,41 @@
+"""Every domain-separation label of veilcam, in one table.
+
+A label is the first part of what it goes into (HKDF or HPKE info, hash input, signature input, AAD) and all
+parts behind it have a fixed length or carry their length. Labels are ASCII, end in a version and are no
+prefix of one another, so that two purposes never see equal input. A published label never changes.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Label(bytes, enum.Enum):
+    """Labels by purpose; a member is its bytes."""
+
+    CAMERA_ID = b"veilcam camera id v1"
+    """SHA-256 input in front of an Ed25519 public key; the first 16 bytes of the hash name the camera."""
+
+    RECIPIENT_ID = b"veilcam recipient id v1"
+    """SHA-256 input in front of suite (u8) and public key; the first 16 bytes name the recipient."""
+
+    EPOCH_WRAP = b"veilcam epoch wrap v1"
+    """HPKE info in front of camera id and epoch id."""
+
+    SEGMENT_KEY = b"veilcam segment key v1"
+    """HKDF info in front of camera id, stream id, epoch id and segment index (u64): K_e to K_s."""
+
+    SEALED_LAYER = b"veilcam sealed layer v1"
+    """HKDF info, alone: K_s to the AES-256-GCM key of the sealed layer."""
+
+    PIXELS_LAYER = b"veilcam pixels layer v1"
+    """HKDF info, alone: K_s to the key stream of the pixel path. Reserved; nothing derives it yet."""
+
+    SEALED_CHUNK = b"veilcam sealed chunk v1"
+    """AAD of one sealed chunk, in front of what the format binds it to."""
+
+    SEGMENT_SIGNATURE = b"veilcam segment signature v1"
+    """Ed25519 input of a segment's signature, in front of the signed record."""
+
+    IDENTITY_FILE = b"veilcam identity file v1"
+    """AAD of a private identity at rest, in front of the file's own header lines."""
