@@ -1,0 +1,112 @@
+"""SEI NAL units that carry veilcam data: user_data_unregistered under our UUID (H.264, 7.3.2.3, D.1.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from base.errors import FormatError, LimitExceeded, Malformed, UnknownVersion
+from codec.limits import DEFAULT_LIMITS, Limits
+from codec.nal import NalType, escape, nal_type, unescape
+from codec.reader import Reader
+
+VEILCAM_UUID = bytes.fromhex("8f2c1d7e5b0a4e639c47b1e0d35a66f4")
+FORMAT_VERSION = 1
+_USER_DATA_UNREGISTERED = 5
+_STOP_BIT = b"\x80"
+
+
+class SeiKind(IntEnum):
+    """What one of our SEI messages carries. Readers skip kinds they do not know."""
+
+    META = 1
+    SEALED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SeiMessage:
+    """One SEI message, of anybody."""
+
+    payload_type: int
+    payload: bytes
+
+
+def pack_message(payload_type: int, payload: bytes) -> bytes:
+    """A whole SEI NAL unit with one message."""
+    size = _ff_coded(payload_type) + _ff_coded(len(payload))
+    return bytes([NalType.SEI]) + escape(size + payload + _STOP_BIT)
+
+
+def pack_veilcam(kind: SeiKind, body: bytes) -> bytes:
+    """A whole SEI NAL unit with our data: UUID | format version u8 | kind u8 | body."""
+    return pack_message(_USER_DATA_UNREGISTERED, VEILCAM_UUID + bytes([FORMAT_VERSION, kind]) + body)
+
+
+def _ff_coded(value: int) -> bytes:
+    return b"\xff" * (value // 255) + bytes([value % 255])
+
+
+def _read_ff_coded(reader: Reader, field: str) -> int:
+    value = 0
+    while True:
+        byte = reader.unsigned(1, field)
+        value += byte
+        if byte != 0xFF:
+            return value
+
+
+def read_messages(nal: bytes, limits: Limits = DEFAULT_LIMITS) -> Iterator[SeiMessage]:
+    """The messages of one SEI NAL unit.
+
+    Raises:
+        FormatError: sizes point past the end, or the stop bit is missing.
+    """
+    rbsp = unescape(nal[1:])
+    end = len(rbsp.rstrip(b"\x00"))
+    if not end or rbsp[end - 1] != _STOP_BIT[0]:
+        message = "SEI: no stop bit after the last message"
+        raise Malformed(message)
+    reader = Reader(rbsp[: end - 1], "SEI")
+    for _ in range(limits.max_sei_messages_per_unit):
+        if not reader.remaining:
+            return
+        payload_type = _read_ff_coded(reader, "payload type")
+        size = _read_ff_coded(reader, "payload size")
+        yield SeiMessage(payload_type, reader.take(size, "payload"))
+    message = f"SEI: more than {limits.max_sei_messages_per_unit} messages"
+    raise LimitExceeded(message)
+
+
+def read_veilcam(nal: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[tuple[int, bytes], ...]:
+    """(kind, body) of our messages in one NAL unit; nothing for other NAL units and other people's SEI.
+
+    Raises:
+        UnknownVersion: our UUID with a format version that this release does not know.
+        FormatError: our UUID in an SEI that is damaged.
+    """
+    if nal_type(nal) != NalType.SEI:
+        return ()
+    found: list[tuple[int, bytes]] = []
+    try:
+        for message in read_messages(nal, limits):
+            if message.payload_type == _USER_DATA_UNREGISTERED and message.payload.startswith(VEILCAM_UUID):
+                found.append(_body(message.payload))
+    except UnknownVersion:
+        raise
+    except FormatError:
+        # A damaged SEI of somebody else is none of our business.
+        if found or VEILCAM_UUID in nal:
+            raise
+    return tuple(found)
+
+
+def _body(payload: bytes) -> tuple[int, bytes]:
+    reader = Reader(payload, "veilcam SEI")
+    reader.take(len(VEILCAM_UUID), "UUID")
+    version = reader.unsigned(1, "format version")
+    if version != FORMAT_VERSION:
+        message = f"veilcam SEI: format version is {version}, this release reads {FORMAT_VERSION}"
+        raise UnknownVersion(message)
+    kind = reader.unsigned(1, "kind")
+    return kind, reader.take(reader.remaining, "body")
