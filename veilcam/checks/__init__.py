@@ -1,0 +1,1 @@
+"""What `veilcam doctor` looks at: each check is a function without arguments that gives findings."""

@@ -1,0 +1,5 @@
+"""Placeholder."""
+from __future__ import annotations
+import typer
+def register(app: typer.Typer) -> None:
+    """Nothing yet."""
