@@ -168,6 +168,7 @@ class Broadcast:
         self._max_replay_bytes = max_replay_bytes
         self._closed = False
         self._last_unit_s: float | None = None
+        self._segment_start_s: float | None = None
 
     def subscribe(
         self,
@@ -184,15 +185,15 @@ class Broadcast:
             name: for counters and logs.
             limits: bounds of the queue.
             when_full: what to do when the reader is too slow.
-            replay: begin with the open segment's units so far (a fast first picture), not with the next segment.
+            replay: begin with the open segment's units so far (a fast first picture), not the next segment.
             on_ready: called on the publishing thread when a unit was queued or the stream ended; must not
                 block. An asyncio reader passes ``lambda: loop.call_soon_threadsafe(event.set)`` and polls.
         """
         subscription = Subscription(name, limits or QueueLimits(), when_full, on_ready)
         with self._lock:
-            if replay and subscription._has_room_for(self._open_segment):  # noqa: SLF001
+            if replay and subscription._has_room_for(self._open_segment):
                 for unit, size in self._open_segment:
-                    subscription._offer(unit, size)  # noqa: SLF001
+                    subscription._offer(unit, size)
             if self._closed:
                 subscription.close()
             else:
@@ -217,6 +218,11 @@ class Broadcast:
         """Seconds since the last unit; None before the first."""
         return None if self._last_unit_s is None else time.monotonic() - self._last_unit_s
 
+    @property
+    def segment_age_s(self) -> float | None:
+        """Seconds since the open segment began; None before the first."""
+        return None if self._segment_start_s is None else time.monotonic() - self._segment_start_s
+
     def publish(self, unit: SealedUnit) -> None:
         """Queue a unit everywhere; waits only for subscriptions that asked for it."""
         size = unit_bytes(unit)
@@ -225,7 +231,7 @@ class Broadcast:
             self._remember(unit, size)
             readers = tuple(self._subscriptions)
         for reader in readers:
-            reader._offer(unit, size)  # noqa: SLF001
+            reader._offer(unit, size)
 
     def close(self) -> None:
         """End the stream for every subscription."""
@@ -238,6 +244,7 @@ class Broadcast:
 
     def _remember(self, unit: SealedUnit, size: int) -> None:
         if unit.starts_segment:
+            self._segment_start_s = self._last_unit_s
             self._open_segment, self._open_bytes = [], 0
         elif not self._open_segment:
             return
