@@ -37,5 +37,14 @@ class Label(bytes, enum.Enum):
     SEGMENT_SIGNATURE = b"veilcam segment signature v1"
     """Ed25519 input of a segment's signature, in front of the signed record."""
 
+    UNIT_DIGEST = b"veilcam access unit v1"
+    """SHA-256 input in front of the parts of one signed picture."""
+
+    CHUNK_DIGEST = b"veilcam sealed chunks v1"
+    """SHA-256 input in front of one access unit's sealed chunks."""
+
+    PARAMETER_SETS = b"veilcam parameter sets v1"
+    """SHA-256 input in front of the SPS and PPS that a segment's header pins."""
+
     IDENTITY_FILE = b"veilcam identity file v1"
     """AAD of a private identity at rest, in front of the file's own header lines."""

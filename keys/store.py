@@ -1,0 +1,199 @@
+"""Key files on disk: NAME.recipient, NAME.identity, NAME.camera, NAME.pub.
+
+Private files are created with mode 0600 and never overwritten. Public ones may be written again with the same
+content. Missing or unreadable files raise the operating system's own `OSError`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from base.errors import KeyUnavailable, LimitExceeded, UsageError
+from base.files import atomic_write, read_bounded
+from keys import key_files, textfile
+from keys.camera import CameraKey, CameraPublic
+from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity
+from keys.recipient import Identity, Recipient
+
+PRIVATE_MODE = 0o600
+_TOO_OPEN = 0o077
+
+
+def save_recipient(folder: Path, recipient: Recipient) -> Path:
+    """Write NAME.recipient into ``folder``; returns its path.
+
+    Raises:
+        UsageError: the file exists and holds something else.
+    """
+    return _write_public(folder / f"{recipient.name}.recipient", key_files.render_recipient(recipient))
+
+
+def load_recipient(path: Path) -> Recipient:
+    """Read a NAME.recipient.
+
+    Raises:
+        FormatError: it is not one.
+    """
+    return key_files.parse_recipient(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name)
+
+
+def save_identity(folder: Path, identity: Identity, passphrase: str, *, log2_n: int = DEFAULT_LOG2_N) -> Path:
+    """Write NAME.identity, encrypted under ``passphrase``, into ``folder``; returns its path.
+
+    ``log2_n`` is the cost of scrypt; anything below the default is for tests.
+
+    Raises:
+        UsageError: the file exists, the passphrase is empty or too long, or the cost is out of bounds.
+    """
+    path = folder / f"{identity.recipient.name}.identity"
+    _refuse_existing(path)
+    locked = LockedIdentity.seal(identity, passphrase, log2_n=log2_n)
+    del passphrase
+    return _write_private(path, bytes(locked))
+
+
+def load_identity(path: Path, passphrase: str) -> Identity:
+    """Read a NAME.identity; takes about as long as writing it took.
+
+    Raises:
+        FormatError: it is not one.
+        WrongPassphrase: it does not open.
+    """
+    return load_locked_identity(path).open(passphrase)
+
+
+def load_locked_identity(path: Path) -> LockedIdentity:
+    """Read a NAME.identity without opening it, to ask for the passphrase by name.
+
+    Raises:
+        FormatError: it is not one.
+    """
+    return LockedIdentity.parse(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name)
+
+
+def save_camera(folder: Path, camera: CameraKey) -> Path:
+    """Write NAME.camera, mode 0600, into ``folder``; returns its path.
+
+    Raises:
+        UsageError: the file exists.
+    """
+    path = folder / f"{camera.public.name}.camera"
+    _refuse_existing(path)
+    return _write_private(path, key_files.render_camera(camera))
+
+
+def load_camera(path: Path) -> CameraKey:
+    """Read a NAME.camera.
+
+    Raises:
+        KeyUnavailable: others than its owner may access the file, or the owner is neither us nor root.
+        FormatError: it is not a camera file.
+    """
+    return key_files.parse_camera(_read_private(path), where=path.name)
+
+
+def save_camera_public(folder: Path, public: CameraPublic) -> Path:
+    """Write NAME.pub into ``folder``; returns its path.
+
+    Raises:
+        UsageError: the file exists and holds something else.
+    """
+    return _write_public(folder / f"{public.name}.pub", key_files.render_camera_public(public))
+
+
+def load_camera_public(path: Path) -> CameraPublic:
+    """Read a NAME.pub.
+
+    Raises:
+        FormatError: it is not one.
+    """
+    return key_files.parse_camera_public(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KeyFileInfo:
+    """What anybody may know of a key file."""
+
+    kind: str
+    """One of recipient, identity, camera, camera-public."""
+    name: str
+    key_id: bytes
+    """Recipient id or camera id, 16 bytes."""
+    suite: str
+    """HPKE suite, or ed25519."""
+
+
+def describe(path: Path) -> KeyFileInfo:
+    """Say what a key file is, without passphrase and without secrets.
+
+    Raises:
+        FormatError: it is no key file.
+        KeyUnavailable: a private camera file with a mode that is too open.
+    """
+    kind = textfile.kind_of(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name)
+    if kind == key_files.RECIPIENT_KIND:
+        recipient = load_recipient(path)
+        return KeyFileInfo(kind, recipient.name, recipient.recipient_id, recipient.suite.label)
+    if kind == key_files.CAMERA_PUBLIC_KIND:
+        public = load_camera_public(path)
+        return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
+    if kind == key_files.CAMERA_KIND:
+        public = load_camera(path).public
+        return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
+    locked = load_locked_identity(path)
+    return KeyFileInfo(kind, locked.name, locked.recipient_id, locked.suite.label)
+
+
+def _write_public(path: Path, data: bytes) -> Path:
+    if path.exists() and read_bounded(path, textfile.MAX_FILE_BYTES) != data:
+        message = f"{path.name}: exists already with another content"
+        raise UsageError(message)
+    atomic_write(path, data)
+    return path
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        message = f"{path.name}: exists already; private keys are not overwritten"
+        raise UsageError(message)
+
+
+def _write_private(path: Path, data: bytes) -> Path:
+    # The empty file reserves the name, which rename alone would not: it replaces silently. A hard link would
+    # do too, but USB sticks (FAT) refuse it.
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
+    except FileExistsError:
+        _refuse_existing(path)
+        raise
+    try:
+        atomic_write(path, data, mode=PRIVATE_MODE)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _read_private(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(textfile.MAX_FILE_BYTES + 1)
+        # Asked of the open file, not of the name, which somebody could swap in between.
+        status = os.fstat(file.fileno())
+    if len(data) > textfile.MAX_FILE_BYTES:
+        message = f"{path.name}: longer than the limit of {textfile.MAX_FILE_BYTES} bytes"
+        raise LimitExceeded(message)
+    # The kind first: who gives a public file by mistake must not be told to hide it.
+    textfile.kind_of(data, where=path.name, expected=key_files.CAMERA_KIND)
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & _TOO_OPEN:
+        message = f"{path.name}: mode {mode:04o} lets others at the private key; run: chmod 600 {path.name}"
+        raise KeyUnavailable(message)
+    if status.st_uid not in (os.geteuid(), 0):
+        message = f"{path.name}: it belongs to user {status.st_uid}, expected us ({os.geteuid()}) or root"
+        raise KeyUnavailable(message)
+    return data
