@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,14 @@ Boxes = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float32]
 ClassIds = npt.NDArray[np.int64]
 Index = int | slice | Sequence[int] | npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]
+
+
+class DetectionRow(TypedDict):
+    """One detection as JSON: score from 0 to 1, box left, top, right, bottom in pixels."""
+
+    label: str
+    score: float
+    box_xyxy: list[float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,10 +136,10 @@ class Detections:
         keep = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(1))
         return Detections(boxes, self.scores, self.class_ids, self.names)[keep]
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """One JSON-ready dict per row: label, score (4 decimals), box_xyxy (pixels, 2 decimals)."""
+    def to_json(self) -> list[DetectionRow]:
+        """One row each, scores to 4 decimals, boxes to 2."""
         rows = zip(self.labels, self.scores.tolist(), self.boxes_xyxy.tolist(), strict=True)
         return [
-            {"label": label, "score": round(score, 4), "box_xyxy": [round(edge, 2) for edge in box]}
+            DetectionRow(label=label, score=round(score, 4), box_xyxy=[round(edge, 2) for edge in box])
             for label, score, box in rows
         ]

@@ -1,9 +1,10 @@
 """Histograms of oriented gradients, block by block (Dalal and Triggs, CVPR 2005).
 
-The numbers follow OpenCV 4's HOGDescriptor with its default settings, so that its published people detector
-can be used with them: OpenCV 5 moved that class to its contrib wheels. Square-root gamma, gradients [-1, 0, 1] of
-the strongest colour channel, 9 unsigned orientations with linear interpolation, 8x8 cells, 16x16 blocks every
-8 pixels with a Gaussian of sigma 4 and bilinear interpolation between their four cells, L2-Hys normalisation.
+The numbers follow OpenCV 4's HOGDescriptor with its default settings, so that its published people
+detector can be used with them: OpenCV 5 moved that class to its contrib wheels. Square-root gamma,
+gradients [-1, 0, 1] of the strongest colour channel, 9 unsigned orientations with linear interpolation,
+8x8 cells, 16x16 blocks every 8 pixels with a Gaussian of sigma 4 and bilinear interpolation between their
+four cells, L2-Hys normalisation.
 """
 
 from __future__ import annotations

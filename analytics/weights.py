@@ -105,7 +105,8 @@ def find_or_fetch(
     except (OSError, HTTPException) as error:
         message = (
             f"{weights.file_name}: not in {folder} and not fetched from {weights.url} ({error}); put the"
-            " file there, or name its folder in VEILCAM_MODEL_DIR, or use the detector 'hog', which needs no download"
+            " file there, or name its folder in VEILCAM_MODEL_DIR, or use the detector 'hog', which needs no"
+            " download"
         )
         raise PeerError(message) from error
     return path

@@ -25,7 +25,8 @@ class YoloxDetector:
     """A YOLOX network from an ONNX file with the raw head of the official exports.
 
     Input: float 1x3xHxW BGR, 0 to 255. Output: 1 x anchors x (5 + classes), not yet decoded,
-    objectness and classes already through the sigmoid. The file is trusted as far as ONNX Runtime trusts it; its shapes are checked.
+    objectness and classes already through the sigmoid. The file is trusted as far
+    as ONNX Runtime trusts it; its shapes are checked.
 
     Raises:
         UsageError: no such file.
@@ -105,6 +106,7 @@ def open_session(path: Path, threads: int | None) -> onnxruntime.InferenceSessio
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or 0
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the camera needs the cores too
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but Exception
