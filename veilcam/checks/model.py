@@ -3,65 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from pathlib import Path
 
 import numpy as np
 
 from base.errors import VeilError
-from base.files import read_bounded
 from base.frames import ClearFrame
 from veilcam.checks.finding import Finding, Status
 
 _GROUP = "networks"
-_MAX_CARD_BYTES = 1 << 20
 _TIMED_HW = (720, 1280)
 _TIMED_FRAMES = 5
 
 
-def _weights_folder() -> Path:
-    import models
-
-    return Path(models.__file__).resolve().parent / "weights"
-
-
 def check_weights(folder: Path | None = None) -> list[Finding]:
     """Whether every file of weights has the hash that its card (JSON beside it) records."""
-    folder = folder or _weights_folder()
+    from models.card import WEIGHTS
+
+    folder = folder or WEIGHTS
     cards = sorted(folder.glob("*.json"))
     if not cards:
         return [Finding(_GROUP, "weights", Status.BROKEN, f"no card (*.json) in {folder}")]
     return [finding for card in cards for finding in _check_card(card)]
 
 
-def _check_card(card: Path) -> list[Finding]:
+def _check_card(path: Path) -> list[Finding]:
+    from models.card import read_card
+
     try:
-        hashes = _hashes(json.loads(read_bounded(card, _MAX_CARD_BYTES)))
-    except (OSError, ValueError, VeilError) as error:
-        return [Finding(_GROUP, card.name, Status.BROKEN, f"card cannot be read: {error}")]
-    if not hashes:
-        return [Finding(_GROUP, card.name, Status.BROKEN, "the card names no file with its sha256")]
-    return [_check_file(card.parent / name, expected) for name, expected in sorted(hashes.items())]
-
-
-def _hashes(card: object) -> dict[str, str]:
-    """File name to sha256, wherever the card keeps them: {"file": ..., "sha256": ...} or {"x.onnx": "<hex>"}."""
-    found: dict[str, str] = {}
-    if isinstance(card, list):
-        for value in card:
-            found.update(_hashes(value))
-    if not isinstance(card, dict):
-        return found
-    file, digest = card.get("file"), card.get("sha256")
-    if isinstance(file, str) and isinstance(digest, str):
-        found[file] = digest
-    for key, value in card.items():
-        if isinstance(value, str) and Path(str(key)).suffix in {".onnx", ".safetensors"}:
-            found[str(key)] = value
-        else:
-            found.update(_hashes(value))
-    return found
+        files = read_card(path).files
+    except (OSError, VeilError) as error:
+        return [Finding(_GROUP, path.name, Status.BROKEN, str(error))]
+    return [_check_file(path.parent / name, expected) for name, expected in sorted(files.items())]
 
 
 def _check_file(path: Path, expected: str) -> Finding:
@@ -72,7 +46,8 @@ def _check_file(path: Path, expected: str) -> Finding:
     if digest != expected:
         detail = f"sha256 is {digest[:16]}..., the card says {expected[:16]}..."
         return Finding(_GROUP, path.name, Status.BROKEN, detail)
-    return Finding(_GROUP, path.name, Status.OK, f"{path.stat().st_size / 1e6:.2f} MB, sha256 {digest[:16]}... as on its card")
+    size = f"{path.stat().st_size / 1e6:.2f} MB"
+    return Finding(_GROUP, path.name, Status.OK, f"{size}, sha256 {digest[:16]}... as on its card")
 
 
 def check_protector() -> list[Finding]:
