@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.nal import NalType, is_picture_nal, join_annexb, join_avcc, nal_type, split_annexb, split_avcc
-from codec.sei import VEILCAM_UUID, SeiKind
-
-# NAL header, payload type, then a size of one or more bytes, then UUID | version | kind.
-# The UUID holds no two zero bytes in a row, so escaping never splits this mark.
-_SEALED_SUFFIX = VEILCAM_UUID, SeiKind.SEALED
+from codec.sei import SeiKind, veilcam_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +89,8 @@ class AccessUnit:
 
     def without_sealed(self) -> AccessUnit:
         """The unit without ciphertext, for viewers that have no key. It still verifies."""
-        return replace(self, nals=tuple(nal for nal in self.nals if not is_sealed_nal(nal)))
+        return replace(self, nals=tuple(nal for nal in self.nals if veilcam_kind(nal) != SeiKind.SEALED))
 
     def without_veilcam(self) -> AccessUnit:
         """The unit without any SEI of ours: the protected video alone, unsigned."""
-        return replace(self, nals=tuple(nal for nal in self.nals if not _is_ours(nal)))
-
-
-def _is_ours(nal: bytes) -> bool:
-    return _uuid_offset(nal) >= 0
-
-
-def is_sealed_nal(nal: bytes) -> bool:
-    """Whether the NAL unit is one of our SEALED SEI, told without unescaping it."""
-    offset = _uuid_offset(nal)
-    uuid, kind = _SEALED_SUFFIX
-    return offset >= 0 and nal[offset + len(uuid) + 1 : offset + len(uuid) + 2] == bytes([kind])
-
-
-def _uuid_offset(nal: bytes) -> int:
-    if nal_type(nal) != NalType.SEI or nal[1:2] != b"\x05":
-        return -1
-    offset = 2
-    while nal[offset : offset + 1] == b"\xff":
-        offset += 1
-    return offset + 1 if nal.startswith(VEILCAM_UUID, offset + 1) else -1
+        return replace(self, nals=tuple(nal for nal in self.nals if veilcam_kind(nal) is None))

@@ -263,11 +263,6 @@ class Meta:
         return b"".join(map(bytes, records))
 
 
-def header_digest(header: bytes) -> bytes:
-    """SHA-256 of a HEADER body."""
-    return hashlib.sha256(header).digest()
-
-
 def _stanzas(reader: Reader, limits: Limits) -> tuple[Stanza, ...]:
     count = reader.unsigned(1, "number of stanzas", limits.max_stanzas)
     return tuple(

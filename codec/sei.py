@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from base.errors import FormatError, LimitExceeded, Malformed, UnknownVersion
+from base.errors import LimitExceeded, Malformed, UnknownVersion
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.nal import NalType, escape, nal_type, unescape
 from codec.reader import Reader
@@ -78,27 +78,37 @@ def read_messages(nal: bytes, limits: Limits = DEFAULT_LIMITS) -> Iterator[SeiMe
     raise LimitExceeded(message)
 
 
-def read_veilcam(nal: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[tuple[int, bytes], ...]:
-    """(kind, body) of our messages in one NAL unit; nothing for other NAL units and other people's SEI.
+def veilcam_kind(nal: bytes) -> int | None:
+    """The kind of our SEI NAL unit, told without unescaping it; None for everything else.
+
+    Ours is one whose first message is user_data_unregistered under our UUID. UUID, version
+    and kind hold no zero bytes, so emulation prevention never splits them.
+    """
+    if nal_type(nal) != NalType.SEI or nal[1:2] != bytes([_USER_DATA_UNREGISTERED]):
+        return None
+    offset = 2
+    while nal[offset : offset + 1] == b"\xff":
+        offset += 1
+    if not nal.startswith(VEILCAM_UUID, offset + 1):
+        return None
+    kind_offset = offset + 1 + len(VEILCAM_UUID) + 1
+    return nal[kind_offset] if kind_offset < len(nal) else 0
+
+
+def read_veilcam(nal: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[int, bytes] | None:
+    """Kind and body of our message; None for other NAL units and other people's SEI.
 
     Raises:
         UnknownVersion: our UUID with a format version that this release does not know.
-        FormatError: our UUID in an SEI that is damaged.
+        FormatError: our UUID in an SEI that is damaged or holds more than the one message.
     """
-    if nal_type(nal) != NalType.SEI:
-        return ()
-    found: list[tuple[int, bytes]] = []
-    try:
-        for message in read_messages(nal, limits):
-            if message.payload_type == _USER_DATA_UNREGISTERED and message.payload.startswith(VEILCAM_UUID):
-                found.append(_body(message.payload))
-    except UnknownVersion:
-        raise
-    except FormatError:
-        # A damaged SEI of somebody else is none of our business.
-        if found or VEILCAM_UUID in nal:
-            raise
-    return tuple(found)
+    if veilcam_kind(nal) is None:
+        return None
+    first, *others = read_messages(nal, limits)
+    if others:
+        message = f"veilcam SEI: {len(others)} messages behind it, expected none"
+        raise Malformed(message)
+    return _body(first.payload)
 
 
 def _body(payload: bytes) -> tuple[int, bytes]:

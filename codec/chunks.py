@@ -1,0 +1,79 @@
+"""SEALED message bodies: one AES-256-GCM chunk of the sealed byte stream (docs/format.md, section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from base.errors import Malformed, Truncated
+from codec.access_unit import AccessUnit
+from codec.limits import DEFAULT_LIMITS, Limits
+from codec.reader import Reader
+from codec.sei import SeiKind, pack_veilcam, read_veilcam, veilcam_kind
+
+TAG_BYTES = 16
+NO_RECORD_START = 2**32 - 1
+CHUNK_HEAD_BYTES = 12
+RECORD_START_BYTES = 4
+# NAL header, start code, payload type, UUID, version, kind, head, record start, tag, stop bit,
+# and a reserve for the emulation prevention bytes of the head.
+SEALED_OVERHEAD_BYTES = 5 + 1 + 18 + CHUNK_HEAD_BYTES + RECORD_START_BYTES + TAG_BYTES + 1 + 64
+
+
+@dataclass(frozen=True, slots=True)
+class SealedChunk:
+    """segment index u64 | chunk index u32 | ciphertext and tag."""
+
+    segment_index: int
+    chunk_index: int
+    ciphertext: bytes = field(repr=False)
+
+    @classmethod
+    def parse(cls, body: bytes) -> SealedChunk:
+        """Read the body of a SEALED message.
+
+        Raises:
+            FormatError: it is too short for a chunk.
+        """
+        reader = Reader(body, "SEALED message")
+        segment_index = reader.unsigned(8, "segment index")
+        chunk_index = reader.unsigned(4, "chunk index")
+        ciphertext = reader.take(reader.remaining, "ciphertext")
+        if len(ciphertext) < RECORD_START_BYTES + TAG_BYTES:
+            message = f"SEALED message: {len(ciphertext)} bytes of ciphertext, expected at least 20"
+            raise Truncated(message)
+        return cls(segment_index, chunk_index, ciphertext)
+
+    def __bytes__(self) -> bytes:
+        place = self.segment_index.to_bytes(8, "big") + self.chunk_index.to_bytes(4, "big")
+        return place + self.ciphertext
+
+    def nal(self) -> bytes:
+        """The chunk as a whole SEI NAL unit."""
+        return pack_veilcam(SeiKind.SEALED, bytes(self))
+
+
+def sealed_bodies(unit: AccessUnit, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, ...]:
+    """The bodies of the unit's SEALED messages, in order.
+
+    Raises:
+        FormatError: an SEI of ours is damaged, or there are too many.
+    """
+    bodies = tuple(
+        message[1]
+        for nal in unit.nals
+        if veilcam_kind(nal) == SeiKind.SEALED and (message := read_veilcam(nal, limits)) is not None
+    )
+    if len(bodies) > limits.max_chunks_per_unit:
+        text = f"access unit: {len(bodies)} sealed chunks, limit is {limits.max_chunks_per_unit}"
+        raise Malformed(text)
+    return bodies
+
+
+def chunk_room(free_bytes: int) -> int:
+    """How many bytes of the sealed stream fit into a SEALED message that may take ``free_bytes`` in the unit.
+
+    Counts the size coding (one byte per 255) and allows one emulation prevention byte per
+    4 KiB: ciphertext is uniform, so that the expected number is one per 4 MiB.
+    """
+    usable = free_bytes - SEALED_OVERHEAD_BYTES
+    return max(0, usable - usable // 250 - usable // 4096)

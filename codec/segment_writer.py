@@ -1,0 +1,158 @@
+"""One segment in the making: where chunks, digests and the signature come together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from base.errors import LimitExceeded, UsageError
+from codec.access_unit import AccessUnit
+from codec.backlog import Backlog
+from codec.chunks import SealedChunk, chunk_room
+from codec.digests import chunk_aad, chunk_digest, header_digest, unit_digest
+from codec.limits import Limits
+from codec.packets import SealedPacket, SealedStream, StreamKind
+from codec.records import (
+    ZERO_DIGEST,
+    FrameRecord,
+    Meta,
+    SealedMode,
+    SegmentHeader,
+    SignatureRecord,
+    UnitDigests,
+)
+from codec.sei import SeiKind, pack_veilcam
+from keys import CameraKey, Epoch
+from keys.schedule import SealedCipher, chunk_nonce
+
+
+class SegmentWriter:
+    """One segment while it is being written: its backlog, digests and cipher.
+
+    Attributes:
+        held: the access unit that waits for the next one.
+        header: complete once the first unit is sealed.
+        signature_digest: set once the last unit is sealed; the next segment's header repeats it.
+    """
+
+    def __init__(
+        self,
+        header: SegmentHeader,
+        epoch: Epoch | None,
+        camera_key: CameraKey,
+        streams: Sequence[SealedStream],
+        limits: Limits,
+    ) -> None:
+        self.header = header
+        self.held: AccessUnit | None = None
+        self.backlog = Backlog(streams if header.sealed_mode is not SealedMode.NONE else (), limits)
+        self.signature_digest = ZERO_DIGEST
+        self._camera_key = camera_key
+        self._limits = limits
+        self._cipher = _cipher(header, epoch)
+        self._video = {stream.index for stream in streams if stream.kind is StreamKind.VIDEO}
+        self._first_video: SealedPacket | None = None
+        self._header_digest = ZERO_DIGEST
+        self._digests: list[UnitDigests] = []
+        self._num_chunks = 0
+        # Keep the backlog so small that the last unit, which takes all of it, stays readable.
+        self._pressure_bytes = limits.max_unit_bytes // 4
+
+    @property
+    def num_units(self) -> int:
+        """Access units sealed so far."""
+        return len(self._digests)
+
+    def add(self, packets: Sequence[SealedPacket]) -> None:
+        """Queue packets of the original.
+
+        Raises:
+            UsageError: the segment has no sealed layer.
+            LimitExceeded: larger than readers accept.
+        """
+        if self._cipher is None:
+            if packets:
+                message = "sealed mode NONE: packets cannot be sealed"
+                raise UsageError(message)
+            return
+        self.backlog.add(packets)
+        if self._first_video is None:
+            self._first_video = next((p for p in packets if p.stream_index in self._video), None)
+
+    def seal(self, unit: AccessUnit, cap_bytes: int, *, is_last: bool) -> AccessUnit:
+        """Splice META and, where there is something to seal and room for it, SEALED into the unit.
+
+        Raises:
+            LimitExceeded: the unit or the segment is larger than readers accept.
+        """
+        if self.num_units >= self._limits.max_frames_per_segment:
+            message = f"segment: more than {self._limits.max_frames_per_segment} pictures"
+            raise LimitExceeded(message)
+        header_body = self._freeze_header() if not self._digests else None
+        if is_last and self._cipher is not None:
+            self.backlog.end()
+        frame = FrameRecord(
+            self.header.stream_id, self.header.segment_index, self.num_units, unit.pts_us, num_chunks=1
+        )
+        count = self._share(cap_bytes - unit.num_bytes - _meta_bytes(frame, header_body), is_last=is_last)
+        frame = replace(frame, num_chunks=1 if count else 0)
+        picture = unit_digest(bytes(frame), unit)
+        chunks = [self._seal_chunk(count, picture)] if count else []
+        self._digests.append(UnitDigests(picture, chunk_digest([bytes(chunk) for chunk in chunks])))
+        meta = Meta(frame, header_body, self._sign() if is_last else None)
+        sei = [pack_veilcam(SeiKind.META, bytes(meta)), *(chunk.nal() for chunk in chunks)]
+        return self._checked(unit.with_sei(sei))
+
+    def _freeze_header(self) -> bytes:
+        """The HEADER body; what it says about the sealed part is known now that a second picture came."""
+        starts_with_key = self._first_video is not None and self._first_video.is_key
+        self.header = replace(self.header, starts_with_key=starts_with_key)
+        body = bytes(self.header)
+        self._header_digest = header_digest(body)
+        return body
+
+    def _share(self, free_bytes: int, *, is_last: bool) -> int:
+        """How many waiting bytes this unit takes."""
+        waiting = len(self.backlog)
+        if is_last:
+            return waiting
+        return min(waiting, max(chunk_room(free_bytes), waiting - self._pressure_bytes))
+
+    def _seal_chunk(self, count: int, picture_digest: bytes) -> SealedChunk:
+        assert self._cipher is not None  # noqa: S101 - only a sealed segment has a backlog
+        index = self._num_chunks
+        self._num_chunks += 1
+        aad = chunk_aad(
+            self._header_digest, self.header.camera_id, self.header.segment_index, index, picture_digest
+        )
+        ciphertext = self._cipher.seal(chunk_nonce(index), self.backlog.take(count), aad)
+        return SealedChunk(self.header.segment_index, index, ciphertext)
+
+    def _sign(self) -> bytes:
+        unsigned = SignatureRecord(
+            self.header.segment_index, self._header_digest, tuple(self._digests), signature=b""
+        )
+        record = replace(unsigned, signature=self._camera_key.sign(unsigned.message))
+        self.signature_digest = record.digest
+        return bytes(record)
+
+    def _checked(self, unit: AccessUnit) -> AccessUnit:
+        if unit.num_bytes > self._limits.max_unit_bytes:
+            message = (
+                f"segment {self.header.segment_index}: access unit of {unit.num_bytes} bytes,"
+                f" readers accept {self._limits.max_unit_bytes}"
+            )
+            raise LimitExceeded(message)
+        return unit
+
+
+def _cipher(header: SegmentHeader, epoch: Epoch | None) -> SealedCipher | None:
+    if epoch is None or header.sealed_mode is SealedMode.NONE:
+        return None
+    keys = epoch.key.segment(header.camera_id, header.stream_id, header.epoch_id, header.segment_index)
+    return keys.sealed_cipher()
+
+
+def _meta_bytes(frame: FrameRecord, header_body: bytes | None) -> int:
+    """Bytes that the META message will take in the unit; a chunk count of 0 needs at most one more."""
+    return len(pack_veilcam(SeiKind.META, bytes(Meta(frame, header_body)))) + 4 + 1
