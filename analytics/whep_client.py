@@ -1,0 +1,260 @@
+"""A WHEP client that receives a camera's access units as they were encoded, without decoding them.
+
+One session, one video track, H.264 only. Units wait in a bounded queue; when the reader is too slow the queue
+is emptied and it goes on with the next key frame, so memory and delay stay bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
+from aiortc.jitterbuffer import JitterFrame
+
+from analytics.encoded_queue import ask_for_key_frame, take_encoded
+from base.errors import PeerError, UsageError
+
+logger = logging.getLogger(__name__)
+
+Layer = Literal["protected", "sealed"]
+
+MAX_ANSWER_BYTES = 64 * 1024
+HTTP_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 15.0
+SILENCE_TIMEOUT_S = 15.0
+RTP_CLOCK_HZ = 90_000
+IDR_NAL_TYPE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedUnit:
+    """One access unit: Annex-B bytes and microseconds since the first one received."""
+
+    data: bytes
+    pts_us: int
+    is_keyframe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """Limits of one session."""
+
+    layer: Layer = "protected"  # "sealed" asks the camera to leave the sealed layer's SEI in
+    max_units: int = 256
+    max_bytes: int = 16 * 1024 * 1024
+
+
+async def open_whep(url: str, *, token: str | None = None, options: ClientOptions | None = None) -> WhepStream:
+    """Open a session and return it once it is connected.
+
+    Args:
+        url: the camera's WHEP endpoint, http or https.
+        token: bearer token, when the camera asks for one.
+        options: limits and layer.
+
+    Raises:
+        UsageError: not an http(s) URL.
+        PeerError: the camera refuses, does not answer, or no media path comes up.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        message = f"WHEP URL: expected http or https, got {urlsplit(url).scheme!r}"
+        raise UsageError(message)
+    stream = WhepStream(url, token, options or ClientOptions())
+    try:
+        await stream._open()  # noqa: SLF001  (the constructor cannot wait)
+    except BaseException:
+        await stream.close()
+        raise
+    return stream
+
+
+class WhepStream:
+    """A connected session: iterate over its units, once; ``close`` (or ``async with``) ends it."""
+
+    def __init__(self, url: str, token: str | None, options: ClientOptions) -> None:
+        self.num_dropped = 0
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._options = options
+        self._session_url: str | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._peer.on("connectionstatechange", self._state_changed)
+        self._receiver: RTCRtpReceiver | None = None
+        self._changed = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._queue: deque[EncodedUnit] = deque()
+        self._bytes = 0
+        self._needs_key = True
+        self._ended = False
+
+    async def __aiter__(self) -> AsyncIterator[EncodedUnit]:
+        """Units from a key frame on, until the session ends.
+
+        Raises:
+            PeerError: nothing arrives for 15 s.
+        """
+        while True:
+            self._changed.clear()
+            while self._queue:
+                unit = self._queue.popleft()
+                self._bytes -= len(unit.data)
+                yield unit
+            if self._ended:
+                return
+            try:
+                async with asyncio.timeout(SILENCE_TIMEOUT_S):
+                    await self._changed.wait()
+            except TimeoutError as error:
+                message = f"{_shown(self._url)}: no picture for {SILENCE_TIMEOUT_S:.0f} s"
+                raise PeerError(message) from error
+
+    def request_key_frame(self) -> None:
+        """Ask the camera for a key frame (a decoder lost its way)."""
+        if self._receiver is not None:
+            ask_for_key_frame(self._receiver)
+
+    async def close(self) -> None:
+        """End the session at the camera, then free the sockets; harmless when repeated."""
+        self._end()
+        http, self._http = self._http, None
+        if http is not None:
+            await self._delete(http)
+            await http.close()
+        await self._peer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _open(self) -> None:
+        self._http = aiohttp.ClientSession(
+            headers=self._headers, timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S)
+        )
+        transceiver = self._peer.addTransceiver("video", direction="recvonly")
+        codecs = RTCRtpReceiver.getCapabilities("video")
+        wanted = [codec for codec in codecs.codecs if codec.mimeType in ("video/H264", "video/rtx")] if codecs else []
+        transceiver.setCodecPreferences(wanted)
+        self._receiver = transceiver.receiver
+        take_encoded(transceiver.receiver, self._arrived)
+        await self._peer.setLocalDescription(await self._peer.createOffer())
+        answer = await self._post(self._http, self._peer.localDescription.sdp)
+        try:
+            await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+        except Exception as error:  # aiortc names no error type for a bad answer
+            message = f"{_shown(self._url)}: the answer cannot be used: {type(error).__name__}"
+            raise PeerError(message) from error
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._connected.wait()
+        except TimeoutError as error:
+            message = f"{_shown(self._url)}: no media path within {CONNECT_TIMEOUT_S:.0f} s (is UDP blocked?)"
+            raise PeerError(message) from error
+        if self._ended:
+            message = f"{_shown(self._url)}: the media connection failed"
+            raise PeerError(message)
+
+    async def _post(self, http: aiohttp.ClientSession, offer: str) -> str:
+        try:
+            async with http.post(
+                self._url,
+                data=offer.encode(),
+                params={"layer": self._options.layer} if self._options.layer != "protected" else None,
+                headers={"Content-Type": "application/sdp"},
+            ) as response:
+                body = await response.content.read(MAX_ANSWER_BYTES)
+                if response.status != 201:
+                    message = f"{_shown(self._url)}: {_reason(response.status, body)}"
+                    raise PeerError(message)
+                self._session_url = _session_url(str(response.url), response.headers.get("Location", ""))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            message = f"{_shown(self._url)}: no answer ({type(error).__name__})"
+            raise PeerError(message) from error
+        return body.decode("utf-8", "replace")
+
+    async def _delete(self, http: aiohttp.ClientSession) -> None:
+        if self._session_url is None:
+            return
+        try:
+            async with http.delete(self._session_url, timeout=aiohttp.ClientTimeout(total=2.0)):
+                pass
+        except (aiohttp.ClientError, TimeoutError) as error:
+            logger.debug("WHEP DELETE: %s", type(error).__name__)
+
+    def _arrived(self, frame: JitterFrame) -> None:
+        unit = EncodedUnit(frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ, has_key_picture(frame.data))
+        full = len(self._queue) >= self._options.max_units or self._bytes + len(unit.data) > self._options.max_bytes
+        if self._queue and full:
+            self.num_dropped += len(self._queue)
+            self._queue.clear()
+            self._bytes = 0
+            self._needs_key = True
+            self.request_key_frame()
+        if self._needs_key and not unit.is_keyframe:
+            self.num_dropped += 1
+            return
+        self._needs_key = False
+        self._queue.append(unit)
+        self._bytes += len(unit.data)
+        self._changed.set()
+
+    def _state_changed(self) -> None:
+        state = self._peer.connectionState
+        logger.debug("WHEP session: %s", state)
+        if state == "connected":
+            self._connected.set()
+        elif state in {"failed", "closed"}:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._connected.set()
+        self._changed.set()
+
+
+def has_key_picture(data: bytes) -> bool:
+    """Whether an Annex-B access unit has an IDR slice."""
+    at = data.find(b"\x00\x00\x01")
+    while 0 <= at < len(data) - 3:
+        if data[at + 3] & 0x1F == IDR_NAL_TYPE:
+            return True
+        at = data.find(b"\x00\x00\x01", at + 3)
+    return False
+
+
+def _session_url(endpoint: str, location: str) -> str | None:
+    """The session's URL if it lives on the endpoint's own host: the token goes nowhere else."""
+    url = urljoin(endpoint, location)
+    same = urlsplit(url)[:2] == urlsplit(endpoint)[:2]
+    return url if location and same else None
+
+
+def _reason(status: int, body: bytes) -> str:
+    """One line out of problem details, bounded; the status alone when there are none."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
+        return f"HTTP status {status}"
+    hint = problem.get("hint")
+    return f"{problem['detail'][:200]} (HTTP {status})" + (f". {hint[:200]}" if isinstance(hint, str) else "")
+
+
+def _shown(url: str) -> str:
+    """The URL without user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"

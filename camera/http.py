@@ -1,0 +1,215 @@
+"""The camera's HTTP server: page, WHEP, health, metrics and state behind one set of rules.
+
+Every request passes ``_guard``, in this order: known origin, rate limit, token. Every response leaves with the
+security headers, errors as problem details. Nothing secret is logged: the access log has no query, no header
+and no session id.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from aiohttp.abc import AbstractAccessLogger
+
+from camera.access import AccessToken, ListenAddress, RateLimiter, is_loopback_host, require_safe
+from camera.page import load_page
+from camera.problems import problem
+from camera.state import CameraView
+from camera.webrtc.endpoint import ENDPOINT, SESSION, WhepEndpoint
+from camera.webrtc.offer import MAX_SDP_BYTES
+
+logger = logging.getLogger(__name__)
+access_logger = logging.getLogger("camera.access_log")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})  # probes carry no token; they tell nothing worth one
+CHANGING = frozenset({"POST", "PATCH", "DELETE"})
+EXPOSED = "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After"
+KEEPALIVE_S = 30.0
+SHUTDOWN_S = 5.0
+
+SECURITY_HEADERS = {
+    "Server": "veilcam",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:;"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """Where the server listens and for whom."""
+
+    listen: ListenAddress = field(default_factory=lambda: ListenAddress("127.0.0.1", 8080))
+    token: AccessToken | None = None
+    changes_per_s: float = 10.0  # POST, PATCH and DELETE per client address
+    changes_burst: int = 60
+    failures_per_s: float = 0.2  # wrong tokens per client address
+    failures_burst: int = 10
+
+
+class HttpServer:
+    """Serves one camera until closed."""
+
+    def __init__(self, view: CameraView, options: HttpOptions | None = None) -> None:
+        """Prepare the application; nothing is bound yet.
+
+        Raises:
+            UsageError: the address is not loopback and there is no token.
+        """
+        self._options = options or HttpOptions()
+        require_safe(self._options.listen, self._options.token)
+        self._page = load_page()
+        self._changes = RateLimiter(self._options.changes_per_s, self._options.changes_burst)
+        self._failures = RateLimiter(self._options.failures_per_s, self._options.failures_burst)
+        self.app = web.Application(client_max_size=MAX_SDP_BYTES, middlewares=[self._guard])
+        self.app.on_response_prepare.append(self._add_headers)
+        self.app.router.add_get("/{name:|app.js|style.css|icon.svg}", self._page_file)
+        view.add_routes(self.app.router)
+        WhepEndpoint(view.viewers).add_routes(self.app.router)
+        self._runner: web.AppRunner | None = None
+        self._port = self._options.listen.port
+
+    async def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        self._runner = web.AppRunner(
+            self.app,
+            access_log=access_logger,
+            access_log_class=AccessLogger,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=SHUTDOWN_S,
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._options.listen.host, self._options.listen.port)
+        try:
+            await site.start()
+        except OSError:
+            await self.close()
+            raise
+        self._port = int(self._runner.addresses[0][1])
+
+    @property
+    def url(self) -> str:
+        """Base URL, with the real port once started."""
+        return self._options.listen.url(self._port)
+
+    async def close(self) -> None:
+        """Stop serving; waits at most 5 s for open requests."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = self._refuse(request)
+        if refusal is not None:
+            return refusal
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return _as_problem(error)
+
+    def _refuse(self, request: web.Request) -> web.Response | None:
+        if self._options.token is None and not _is_own_page(request):
+            return problem(
+                403,
+                "this camera has no token and therefore answers its own page on this machine only",
+                hint="Start it with a token to use it from elsewhere.",
+                code="foreign-origin",
+            )
+        client = request.remote or "?"
+        if request.method in CHANGING and not self._changes.allow(client):
+            return problem(429, "too many requests", code="rate", headers={"Retry-After": "5"})
+        if self._options.token is None or self._is_open(request):
+            return None
+        return self._check_token(request, client, self._options.token)
+
+    def _is_open(self, request: web.Request) -> bool:
+        """Preflights carry no credentials; the page's own files and the probes need none."""
+        return request.method == "OPTIONS" or request.path in OPEN_PATHS or request.path in self._page
+
+    def _check_token(self, request: web.Request, client: str, token: AccessToken) -> web.Response | None:
+        if self._failures.level(client) < 1.0:
+            return problem(
+                429, "too many wrong tokens", code="rate", headers={"Retry-After": "10"}
+            )
+        scheme, _, candidate = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.matches(candidate.strip()):
+            return None
+        if candidate:
+            self._failures.allow(client)
+        return problem(
+            401,
+            "a token is needed" if not candidate else "the token is wrong",
+            hint="Send Authorization: Bearer TOKEN with the token that the camera was started with.",
+            code="token",
+            headers={"WWW-Authenticate": 'Bearer realm="veilcam"'},
+        )
+
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(SECURITY_HEADERS)
+        if self._options.token is None or not request.path.startswith((ENDPOINT, "/api/")):
+            return
+        response.headers["Access-Control-Allow-Origin"] = "*"
+        response.headers["Access-Control-Expose-Headers"] = EXPOSED
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Methods"] = "OPTIONS, GET, HEAD, POST, PATCH, DELETE"
+            response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type, If-Match"
+            response.headers["Access-Control-Max-Age"] = "600"
+
+    async def _page_file(self, request: web.Request) -> web.Response:
+        file = self._page[request.path]
+        headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == file.etag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=file.data, content_type=file.content_type, charset="utf-8", headers=headers)
+
+
+class AccessLogger(AbstractAccessLogger):
+    """One line per request without anything secret: no query, no headers, no session ids."""
+
+    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
+        """Write the line."""
+        self.logger.info(
+            "%s %s %s %d %.1f ms",
+            request.remote,
+            request.method,
+            redact_path(request.rel_url.raw_path),
+            response.status,
+            time * 1000,
+        )
+
+
+def redact_path(raw_path: str) -> str:
+    """The still encoded path, without a session id and at most 100 characters long."""
+    return SESSION + "*" if raw_path.startswith(SESSION) else raw_path[:100]
+
+
+def _is_own_page(request: web.Request) -> bool:
+    host = request.url.host or ""
+    origin = request.headers.get("Origin")
+    same = origin is None or origin == f"{request.scheme}://{request.host}"
+    return is_loopback_host(host) and same
+
+
+def _as_problem(error: web.HTTPException) -> web.StreamResponse:
+    """Aiohttp's own 404, 405, 408, 413 and so on, as problem details."""
+    if error.status < 400:
+        raise error
+    headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+    return problem(error.status, error.reason.lower(), headers=headers)

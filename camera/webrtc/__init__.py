@@ -1,0 +1,1 @@
+"""WebRTC egress: a WHEP endpoint that hands the already encoded stream to any number of viewers."""
