@@ -18,6 +18,7 @@ from typing import final
 from base.errors import UsageError
 from keys.recipient import Recipient
 from keys.schedule import ID_BYTES, EpochKey, checked_id
+from keys.secret import Unshareable
 from keys.stanza import Stanza
 from keys.wrap import distinct_recipients, wrap_epoch_key
 
@@ -37,7 +38,7 @@ class Epoch:
 
 
 @final
-class EpochRing:
+class EpochRing(Unshareable):
     """Hands out the current epoch of one camera. Safe to share between threads.
 
     Args:

@@ -60,13 +60,15 @@ class LockedIdentity:
     sealed: bytes = field(repr=False)
 
     @classmethod
-    def seal(cls, identity: Identity, passphrase: str, *, log2_n: int = DEFAULT_LOG2_N) -> LockedIdentity:
+    def seal(
+        cls, identity: Identity, passphrase: str | SecretBytes, *, log2_n: int = DEFAULT_LOG2_N
+    ) -> LockedIdentity:
         """Encrypt ``identity``; scrypt costs 2^log2_n KiB of memory.
 
         Raises:
             UsageError: the passphrase is empty or longer than 1024 bytes, or ``log2_n`` is not from 10 to 18.
         """
-        secret = _passphrase_bytes(passphrase)
+        secret = passphrase_bytes(passphrase)
         del passphrase  # so that no traceback below shows it
         if not MIN_LOG2_N <= log2_n <= MAX_LOG2_N:
             message = f"scrypt log2n: expected {MIN_LOG2_N} to {MAX_LOG2_N}, got {log2_n}"
@@ -78,7 +80,7 @@ class LockedIdentity:
         sealed = _aead(secret, salt, log2_n).encrypt(nonce, seed, head._aad())
         return cls(recipient.name, recipient.suite, recipient.recipient_id, log2_n, salt, nonce, sealed)
 
-    def open(self, passphrase: str) -> Identity:
+    def open(self, passphrase: str | SecretBytes) -> Identity:
         """Decrypt the identity.
 
         Raises:
@@ -86,7 +88,7 @@ class LockedIdentity:
             Malformed: it opens, and holds another key than it says.
             UsageError: the passphrase is empty or longer than 1024 bytes.
         """
-        secret = _passphrase_bytes(passphrase)
+        secret = passphrase_bytes(passphrase)
         del passphrase
         aead = _aead(secret, self.salt, self.log2_n)
         try:
@@ -140,14 +142,22 @@ class LockedIdentity:
         return Label.IDENTITY_FILE.value + textfile.render(KIND, self._head())
 
 
-def _passphrase_bytes(passphrase: str) -> SecretBytes:
-    """Normalise, so that the same letters typed on another system give the same bytes."""
+def passphrase_bytes(passphrase: str | SecretBytes) -> SecretBytes:
+    """Normalise a passphrase, so that the same letters typed on another system give the same bytes.
+
+    Raises:
+        UsageError: it is empty, longer than 1024 bytes, or no Unicode text.
+    """
+    if isinstance(passphrase, SecretBytes):
+        return passphrase
     try:
         secret = SecretBytes(unicodedata.normalize("NFC", passphrase).encode())
     except UnicodeEncodeError:
         # A lone surrogate, from undecodable bytes in the environment. `from None`: the error quotes the text.
         message = "passphrase: expected Unicode text"
         raise UsageError(message) from None
+    finally:
+        del passphrase
     if not 1 <= len(secret) <= MAX_PASSPHRASE_BYTES:
         message = f"passphrase: expected 1 to {MAX_PASSPHRASE_BYTES} bytes, got {len(secret)}"
         raise UsageError(message)

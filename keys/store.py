@@ -16,8 +16,9 @@ from base.errors import KeyUnavailable, LimitExceeded, UsageError
 from base.files import atomic_write, read_bounded
 from keys import key_files, textfile
 from keys.camera import CameraKey, CameraPublic
-from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity
+from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity, passphrase_bytes
 from keys.recipient import Identity, Recipient
+from keys.secret import SecretBytes
 
 PRIVATE_MODE = 0o600
 _TOO_OPEN = 0o077
@@ -41,7 +42,9 @@ def load_recipient(path: Path) -> Recipient:
     return key_files.parse_recipient(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name)
 
 
-def save_identity(folder: Path, identity: Identity, passphrase: str, *, log2_n: int = DEFAULT_LOG2_N) -> Path:
+def save_identity(
+    folder: Path, identity: Identity, passphrase: str | SecretBytes, *, log2_n: int = DEFAULT_LOG2_N
+) -> Path:
     """Write NAME.identity, encrypted under ``passphrase``, into ``folder``; returns its path.
 
     ``log2_n`` is the cost of scrypt; anything below the default is for tests.
@@ -51,19 +54,22 @@ def save_identity(folder: Path, identity: Identity, passphrase: str, *, log2_n: 
     """
     path = folder / f"{identity.recipient.name}.identity"
     _refuse_existing(path)
-    locked = LockedIdentity.seal(identity, passphrase, log2_n=log2_n)
-    del passphrase
+    secret = passphrase_bytes(passphrase)
+    del passphrase  # so that no traceback below shows it
+    locked = LockedIdentity.seal(identity, secret, log2_n=log2_n)
     return _write_private(path, bytes(locked))
 
 
-def load_identity(path: Path, passphrase: str) -> Identity:
+def load_identity(path: Path, passphrase: str | SecretBytes) -> Identity:
     """Read a NAME.identity; takes about as long as writing it took.
 
     Raises:
         FormatError: it is not one.
         WrongPassphrase: it does not open.
     """
-    return load_locked_identity(path).open(passphrase)
+    secret = passphrase_bytes(passphrase)
+    del passphrase
+    return load_locked_identity(path).open(secret)
 
 
 def load_locked_identity(path: Path) -> LockedIdentity:
