@@ -1,34 +1,61 @@
-"""capture -> protect -> encode + seal -> broadcast, on three threads with bounded queues.
+"""capture -> protect -> encode, seal, publish: three threads with bounded queues between them.
 
-Work in progress: the interface is fixed, the stages follow.
+Drop policy: a file waits, nothing is ever dropped. A camera (and a file played in real time) does not wait:
+when protecting falls behind by ``queue_frames`` pictures, the oldest waiting picture is dropped and counted;
+its source packets are sealed with the next picture, so in copy mode the sealed layer has no gap.
+
+Shutdown: ``stop`` closes the source; what was captured is still protected and published, the open segment is
+signed, then the broadcast closes. A failing stage ends the others the same way and leaves its reason in
+``error``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Literal, Protocol, Self
 
+import cv2
+import numpy as np
+
+from base.errors import UsageError, VeilError
+from base.frames import ClearFrame, Plane, ProtectedFrame
 from camera.broadcast import Broadcast
-from camera.stats import PipelineStats
+from camera.publisher import CodingOptions, Publisher
+from camera.sources.captured import Captured, Source
+from camera.stage_queue import CameraQueue, StageQueue
+from camera.stats import Meter, PipelineState, PipelineStats
+from camera.workers import Workers
+from codec.packets import SealedPacket
+from keys import CameraKey, EpochRing
 
-if TYPE_CHECKING:
-    from keys import CameraKey, EpochRing
+_PROTECTED_QUEUE = 2
+
+
+class FrameProtector(Protocol):
+    """What the pipeline needs of models.Protector."""
+
+    @property
+    def model_id(self) -> bytes:
+        """8 bytes that name the weights."""
+
+    @property
+    def backend(self) -> str:
+        """The run-time in use."""
+
+    def protect(self, frame: ClearFrame) -> ProtectedFrame:
+        """The protected picture, same size and time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
     """Rates and limits of one pipeline."""
 
-    sealed: str | None = (
-        None  # copy | av1 | hevc | h264 | ffv1; None: copy where the source allows, else h264
-    )
-    crf: int = 26  # of the protected layer
-    gop_s: float = 2.0
-    min_gop_s: float = 1.0
-    max_gop_s: float = 4.0
-    key_request_gap_s: float = 0.5
-    queue_frames: int = 4
+    coding: CodingOptions = field(default_factory=CodingOptions)
+    queue_frames: int = 2  # pictures that may wait for the protector
 
 
 class Pipeline:
@@ -36,32 +63,80 @@ class Pipeline:
 
     Units are published on ``broadcast`` (see camera.broadcast; a SealedUnit carries .unit, .starts_segment,
     .segment_index, .is_last). ``start`` returns at once; ``error`` holds the reason when a stage failed.
+    Every method is safe from any thread.
     """
 
     def __init__(
         self,
-        source: Any,  # noqa: ANN401
-        protector: Any,  # noqa: ANN401
+        source: Source,
+        protector: FrameProtector,
         camera_key: CameraKey,
-        epochs: EpochRing,
+        epochs: EpochRing | None,
         options: PipelineOptions | None = None,
         *,
         broadcast: Broadcast | None = None,
     ) -> None:
+        """Connect the stages; nothing runs yet.
+
+        Args:
+            source: closed by the pipeline.
+            protector: called from one thread.
+            camera_key: signs every segment.
+            epochs: keys of the sealed layer; None with sealed mode ``none`` only.
+            options: defaults suit a live camera.
+            broadcast: closed by the pipeline; subscribe before ``start`` to get everything.
+        """
         self.broadcast = broadcast or Broadcast()
-        raise NotImplementedError
+        self._source = source
+        self._protector = protector
+        options = options or PipelineOptions()
+        self._meter = Meter()
+        camera_queue = CameraQueue(options.queue_frames) if source.drops else None
+        self._frames: StageQueue[Captured] = camera_queue or StageQueue(options.queue_frames)
+        self._dropping = camera_queue
+        self._protected: StageQueue[tuple[Captured, ProtectedFrame]] = StageQueue(_PROTECTED_QUEUE)
+        self._trailing: tuple[SealedPacket, ...] = ()
+        self._publisher = Publisher(
+            options.coding,
+            camera_key=camera_key,
+            epochs=epochs,
+            model_id=protector.model_id,
+            broadcast=self.broadcast,
+            meter=self._meter,
+            source_name=source.name,
+            live=source.drops,
+        )
+        self._workers = Workers()
+        self._key_requested = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: Literal["new", "running", "stopping"] = "new"
 
     def start(self) -> None:
-        """Start the threads."""
-        raise NotImplementedError
+        """Start the threads.
+
+        Raises:
+            UsageError: it was started before.
+        """
+        with self._lock:
+            if self._asked != "new":
+                message = f"pipeline: it was {self._asked} before, expected a new one"
+                raise UsageError(message)
+            self._asked = "running"
+        self._workers.start("veilcam-publish", self._publish)
+        self._workers.start("veilcam-protect", self._protect)
+        self._workers.start("veilcam-capture", self._capture)
 
     def stop(self) -> None:
-        """Ask the source to end; the open segment is signed and published, then the broadcast closes."""
-        raise NotImplementedError
+        """Ask for the end and return at once: the open segment is signed and published, then all closes."""
+        with self._lock:
+            if self._asked == "new":
+                self.broadcast.close()
+            self._asked = "stopping"
+        self._source.close()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the end; True when all threads are gone."""
-        raise NotImplementedError
+        return self._workers.join(timeout_s)
 
     def __enter__(self) -> Self:
         self.start()
@@ -76,12 +151,109 @@ class Pipeline:
     @property
     def error(self) -> BaseException | None:
         """Why the pipeline stopped by itself; None while it runs or when it ended well."""
-        raise NotImplementedError
+        return self._workers.error
+
+    @property
+    def state(self) -> PipelineState:
+        """What the pipeline is doing; ``failed`` as soon as a stage failed."""
+        if self.error is not None:
+            return "failed"
+        if self._asked != "new" and self._workers.join(0):
+            return "ended"
+        return self._asked
 
     def request_key_frame(self) -> None:
         """Ask for a new segment soon (a viewer joined or lost packets); at most one per 500 ms is granted."""
-        raise NotImplementedError
+        self._meter.count("key_frame_requests")
+        self._key_requested.set()
 
     def stats(self) -> PipelineStats:
         """Counters at this moment."""
-        raise NotImplementedError
+        meter, publisher = self._meter, self._publisher
+        fps, bitrate_bps = meter.rates()
+        width, height = publisher.size
+        return PipelineStats(
+            state=self.state,
+            source_state=self._source.state,
+            reconnects=self._source.reconnects,
+            frames_in=meter.value("in"),
+            frames_out=meter.value("out"),
+            dropped={"behind": self._dropping.num_dropped if self._dropping else 0},
+            key_frames=meter.value("key_frames"),
+            key_frame_requests=meter.value("key_frame_requests"),
+            segments=meter.value("segments"),
+            fps=fps,
+            bitrate_bps=bitrate_bps,
+            published_bytes=meter.value("bytes"),
+            sealed_bytes=meter.value("sealed_bytes"),
+            epoch=publisher.epoch,
+            source_age_s=meter.source_age_s(),
+            uptime_s=meter.uptime_s(),
+            width=width,
+            height=height,
+            sealed_mode=publisher.sealed_mode,
+            protector=self._protector.backend,
+            error="" if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            stages=meter.stage_times(),
+        )
+
+    def _capture(self) -> None:
+        try:
+            began_s = time.perf_counter()
+            for captured in self._source:
+                self._meter.add_time("capture", time.perf_counter() - began_s)
+                self._meter.captured()
+                if not self._frames.put(captured):
+                    break
+                began_s = time.perf_counter()
+        finally:
+            self._trailing = self._source.trailing_packets()
+            self._frames.end()
+
+    def _protect(self) -> None:
+        size: tuple[int, int] | None = None
+        try:
+            for captured in self._frames:
+                size = size or (captured.frame.width, captured.frame.height)
+                with self._meter.timed("protect"):
+                    protected = self._protector.protect(_fitted(captured.frame, size))
+                if not self._protected.put((captured, protected)):
+                    break
+        finally:
+            self._source.close()
+            self._frames.abort()
+            self._protected.end()
+
+    def _publish(self) -> None:
+        try:
+            for captured, protected in self._protected:
+                self._publisher.push(captured, protected, self._source.rate, self._key_requested)
+            self._publisher.finish(self._trailing)
+        except VeilError:
+            # The units so far are good: sign them, so that the failure costs nothing that was recorded.
+            with contextlib.suppress(VeilError):
+                self._publisher.finish()
+            raise
+        finally:
+            self._source.close()
+            self._frames.abort()
+            self._protected.abort()
+            self.broadcast.close()
+
+
+def _fitted(frame: ClearFrame, size: tuple[int, int]) -> ClearFrame:
+    """The frame at the stream's size: a camera that comes back with another one is scaled to the first."""
+    width, height = size
+    if (frame.width, frame.height) == size:
+        return frame
+
+    def scaled(plane: Plane, columns: int, rows: int) -> Plane:
+        return np.asarray(cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA), np.uint8)
+
+    half = (width // 2, height // 2)
+    return ClearFrame(
+        scaled(frame.luma_hw, width, height),
+        scaled(frame.cb_hw, *half),
+        scaled(frame.cr_hw, *half),
+        frame.time_us,
+    )

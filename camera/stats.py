@@ -87,7 +87,6 @@ class Meter:
     def __init__(self, window_s: float = 5.0) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._dropped: Counter[str] = Counter()
         self._stages: dict[Stage, _Histogram] = {stage: _Histogram() for stage in STAGES}
         self._recent: deque[tuple[float, int]] = deque()
         self._window_s = window_s
@@ -114,11 +113,6 @@ class Meter:
             self._counts["in"] += 1
             self._captured_s = time.monotonic()
 
-    def dropped(self, reason: str) -> None:
-        """A frame was not protected; its sealed packets went on."""
-        with self._lock:
-            self._dropped[reason] += 1
-
     def count(self, name: str, by: int = 1) -> None:
         """Add to a named counter."""
         with self._lock:
@@ -138,11 +132,6 @@ class Meter:
         """A named counter."""
         with self._lock:
             return self._counts[name]
-
-    def drops(self) -> dict[str, int]:
-        """Dropped frames by reason."""
-        with self._lock:
-            return dict(self._dropped)
 
     def rates(self) -> tuple[float, float]:
         """Frames per second and bits per second over the window."""

@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import av
@@ -15,6 +16,9 @@ from camera.stats import SourceState
 
 if TYPE_CHECKING:
     from codec.packets import SealedPacket, SealedStream
+
+
+DEFAULT_RATE = Fraction(25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Captured:
     streams: tuple[SealedStream, ...]  # what ``packets`` belong to; changes only at a discontinuity
     video_stream: int | None  # index of the video in ``streams``; None: the source has no coded video to copy
     time_us: int  # Unix microseconds, strictly rising
+    source_us: int  # the same moment on the clock of ``packets``, in microseconds
 
 
 class Source(ABC):
@@ -48,6 +53,7 @@ class Source(ABC):
         self._state: SourceState = "opening"
         self._reconnects = 0
         self._last_error = ""
+        self._rate = DEFAULT_RATE
 
     @abstractmethod
     def __iter__(self) -> Iterator[Captured]:
@@ -64,6 +70,11 @@ class Source(ABC):
     def sealed_streams(self) -> tuple[SealedStream, ...]:
         """The source's own coded streams, as of the last picture; empty when there are none."""
         return ()
+
+    @property
+    def rate(self) -> Fraction:
+        """Nominal pictures per second, as of the first picture."""
+        return self._rate
 
     @property
     def state(self) -> SourceState:

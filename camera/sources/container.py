@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 
 from base.errors import MediaError
 from camera.sources.backoff import Backoff
-from camera.sources.captured import Captured, Source
+from camera.sources.captured import DEFAULT_RATE, Captured, Source
 from camera.sources.convert import clear_frame
 from camera.sources.ledger import PacketLedger
 from camera.sources.pacing import Pacer
@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 # A camera's clock that jumps by more than this (time set by NTP, wrap of a counter) starts a new pass.
 _JUMP_BACK_US = 1_000_000
 _JUMP_AHEAD_US = 10_000_000
-_DEFAULT_RATE = Fraction(25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class ContainerSource(Source):
         self._video_index: int | None = None
         self._last_video_us: int | None = None
         self._last_shown_us: int | None = None
-        self._frame_us = round(1_000_000 / _DEFAULT_RATE)
+        self._frame_us = round(1_000_000 / DEFAULT_RATE)
         self._start_us = 0
         self._num_pictures = 0
         self._num_corrupt = 0
@@ -160,8 +159,8 @@ class ContainerSource(Source):
         self._video_index = self._indices.get(video.index)
         video.codec_context.thread_count = 1 if self._options.live else self._options.decoder_threads
         video.codec_context.thread_type = "SLICE" if self._options.live else "AUTO"
-        rate = video.average_rate or video.guessed_rate or _DEFAULT_RATE
-        self._frame_us = round(1_000_000 / rate)
+        self._rate = video.average_rate or video.guessed_rate or DEFAULT_RATE
+        self._frame_us = round(1_000_000 / self._rate)
         if not self._timeline.pinned:
             self._start_us = self._first_time_us(container)
 
@@ -232,6 +231,7 @@ class ContainerSource(Source):
             self._streams,
             self._video_index,
             time_us,
+            self._timeline.source_us(time_us),
         )
 
 

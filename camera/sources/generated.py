@@ -44,7 +44,7 @@ class GeneratedSource(Source):
                     break
                 self._state = "running"
                 frame = clear_frame(picture, time_us)
-                yield Captured(picture, frame, (), None, False, False, (), None, time_us)
+                yield Captured(picture, frame, (), None, False, False, (), None, time_us, time_us - start_us)
                 number += 1
             if not self._loop or number == before:
                 break

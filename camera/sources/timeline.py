@@ -95,6 +95,10 @@ class Timeline:
         self._last_time_us = time_us
         return time_us
 
+    def source_us(self, time_us: int) -> int:
+        """A capture time on the rising clock of the packets."""
+        return time_us - self._start_unix_us + (self._origin_us or 0)
+
     def _note(self, first: int, pts: int | None, duration: int | None, time_base: Fraction) -> None:
         first_us = to_us(first, time_base)
         if self._next_start_us is not None:

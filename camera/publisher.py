@@ -1,0 +1,231 @@
+"""The last stage: a protected picture and its captured original become published units."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from base.errors import MediaError
+from base.frames import ProtectedFrame
+from camera.broadcast import Broadcast
+from camera.cutter import CutRules, SegmentCutter
+from camera.sealed_layer import MODES, CodedLayer, CopiedLayer, NoLayer, SealedLayer, choose_mode
+from camera.sources.captured import Captured
+from camera.stats import Meter
+from codec.h264 import ColourTags, ProtectedEncoder
+from codec.limits import FILE_UNIT_CAP_BYTES, LIVE_UNIT_CAP_BYTES
+from codec.packets import SealedPacket
+from codec.records import SealedMode
+from codec.sealer import SealedUnit, SealerParams, SegmentSealer
+from keys import CameraKey, EpochRing
+
+logger = logging.getLogger(__name__)
+
+_MICROSECONDS = Fraction(1, 1_000_000)
+_UNSPECIFIED = 2
+_HD_LINES = 720
+_SD_TAG, _HD_TAG = 6, 1  # SMPTE 170M and BT.709 in H.273
+_MAX_RATE = Fraction(120)
+
+
+@dataclass(frozen=True, slots=True)
+class CodingOptions:
+    """How both layers are coded."""
+
+    sealed: str | None = None  # none, copy, av1, hevc, h264, ffv1; None: copy where possible, else h264
+    sealed_crf: float | None = None  # quality of a sealed layer coded here; None: the codec's default
+    crf: float = 26.0  # of the protected layer
+    preset: str = "veryfast"
+    max_bitrate_bps: int | None = None
+    threads: int = 1  # per encoder
+    unit_cap_bytes: int | None = None  # None: 160 kB, and 8 MiB in a file with an ffv1 layer
+    cut: CutRules = field(default_factory=CutRules)
+
+
+class Publisher:
+    """Encodes, seals and publishes; opens its encoders with the first picture. One thread."""
+
+    def __init__(
+        self,
+        options: CodingOptions,
+        *,
+        camera_key: CameraKey,
+        epochs: EpochRing | None,
+        model_id: bytes,
+        broadcast: Broadcast,
+        meter: Meter,
+        source_name: str = "",
+        live: bool = True,
+        strength: int = 0,
+    ) -> None:
+        self._options = options
+        self._camera_key = camera_key
+        self._epochs = epochs
+        self._model_id = model_id
+        self._broadcast = broadcast
+        self._meter = meter
+        self._source_name = source_name
+        self._live = live
+        self._strength = strength
+        self._opened: _Opened | None = None
+        self.epoch = ""
+
+    @property
+    def sealed_mode(self) -> str:
+        """Name of the sealed mode in use; empty before the first picture."""
+        return "" if self._opened is None else self._opened.mode.name.lower()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the protected picture; zeros before the first."""
+        return (0, 0) if self._opened is None else (self._opened.width, self._opened.height)
+
+    def push(
+        self, captured: Captured, protected: ProtectedFrame, rate: Fraction, key_requested: threading.Event
+    ) -> None:
+        """Publish one picture.
+
+        Args:
+            captured: its original and packets.
+            protected: what may be shown.
+            rate: nominal pictures per second of the source; used with the first picture.
+            key_requested: set when somebody asks for a key frame; cleared where a segment begins.
+        """
+        opened = self._opened
+        if opened is None:
+            opened = self._opened = self._open(captured, protected, rate)
+        cut = opened.cutter.starts_segment(
+            captured.time_us,
+            source_key=captured.source_key,
+            discontinuity=captured.discontinuity or opened.layer.changes(captured),
+            requested=key_requested.is_set(),
+            num_bytes=opened.last_bytes,
+        )
+        with self._meter.timed("seal_encode"):
+            part = opened.layer.take(captured, cut=cut)
+        opened.last_bytes = part.num_bytes
+        with self._meter.timed("encode"):
+            unit = opened.encoder.encode(protected, force_key=cut)
+        if cut:
+            key_requested.clear()
+            self._begin(opened)
+        with self._meter.timed("seal"):
+            late, packets = (
+                (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
+            )
+            units = opened.sealer.push(unit, packets, starts_segment=cut, late_packets=late)
+        opened.num_units += 1
+        self._meter.count("key_frames", int(cut))
+        self._meter.count("sealed_bytes", part.num_bytes)
+        self._send(units)
+
+    def finish(self, trailing: Sequence[SealedPacket] = ()) -> None:
+        """Sign and publish the open segment.
+
+        Raises:
+            MediaError: the source ended with packets but without a single picture.
+        """
+        opened = self._opened
+        if opened is None:
+            if trailing:
+                message = f"source {self._source_name}: ended without a picture"
+                raise MediaError(message)
+            return
+        rest = opened.layer.rest(tuple(trailing))
+        self._meter.count("sealed_bytes", sum(len(packet.data) for packet in rest))
+        self._send(opened.sealer.finish(rest))
+        opened.encoder.close()
+
+    def _send(self, units: Sequence[SealedUnit]) -> None:
+        with self._meter.timed("send"):
+            for unit in units:
+                self._meter.published(unit.unit.num_bytes)
+                self._meter.count("segments", int(unit.is_last))
+                self._broadcast.publish(unit)
+
+    def _begin(self, opened: _Opened) -> None:
+        if opened.sealer.params.streams != opened.layer.streams:
+            opened.sealer.params = replace(opened.sealer.params, streams=opened.layer.streams)
+        if self._epochs is not None:
+            self.epoch = self._epochs.current().epoch_id.hex()[:8]
+
+    def _open(self, captured: Captured, protected: ProtectedFrame, rate: Fraction) -> _Opened:
+        mode = choose_mode(self._options.sealed, captured, self._source_name)
+        rate = min(rate, _MAX_RATE) if rate > 0 else Fraction(25)
+        layer = self._layer(mode, captured, rate)
+        encoder = ProtectedEncoder(
+            protected.width,
+            protected.height,
+            rate=rate,
+            crf=self._options.crf,
+            max_bitrate_bps=self._options.max_bitrate_bps,
+            preset=self._options.preset,
+            threads=self._options.threads,
+            colour=_colour(captured),
+        )
+        params = SealerParams(
+            protected.width,
+            protected.height,
+            _MICROSECONDS,
+            self._model_id,
+            self._strength,
+            mode,
+            layer.streams,
+        )
+        cap = self._options.unit_cap_bytes
+        if cap is None:
+            in_file = not self._live and mode is SealedMode.FFV1
+            cap = FILE_UNIT_CAP_BYTES if in_file else LIVE_UNIT_CAP_BYTES
+        sealer = SegmentSealer(self._camera_key, self._epochs, params, unit_cap_bytes=cap)
+        cutter = SegmentCutter(self._options.cut, follows_source=layer.follows_source)
+        logger.info(
+            "source %s: %dx%d, sealed as %s",
+            self._source_name,
+            protected.width,
+            protected.height,
+            mode.name.lower(),
+        )
+        return _Opened(mode, layer, encoder, sealer, cutter, protected.width, protected.height)
+
+    def _layer(self, mode: SealedMode, captured: Captured, rate: Fraction) -> SealedLayer:
+        if mode is SealedMode.NONE:
+            return NoLayer()
+        if mode is SealedMode.COPY:
+            return CopiedLayer(captured)
+        return CodedLayer(
+            mode, captured, rate=rate, crf=self._options.sealed_crf, threads=self._options.threads
+        )
+
+
+@dataclass(slots=True)
+class _Opened:
+    """Everything that needed the first picture."""
+
+    mode: SealedMode
+    layer: SealedLayer
+    encoder: ProtectedEncoder
+    sealer: SegmentSealer
+    cutter: SegmentCutter
+    width: int
+    height: int
+    num_units: int = 0
+    last_bytes: int = 0
+
+
+def _colour(captured: Captured) -> ColourTags:
+    """Tags of the protected layer: the source's, else what players assume for its size."""
+    picture = captured.picture
+    usual = _HD_TAG if picture.height >= _HD_LINES else _SD_TAG
+    if picture.format.is_rgb:
+        return ColourTags(usual, usual, usual)
+    primaries, transfer, matrix = (
+        int(value) if int(value) not in (0, _UNSPECIFIED) else usual
+        for value in (picture.color_primaries, picture.color_trc, picture.colorspace)
+    )
+    return ColourTags(primaries, transfer, matrix)
+
+
+__all__ = ["MODES", "CodingOptions", "Publisher"]

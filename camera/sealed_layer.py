@@ -1,0 +1,185 @@
+"""What of the original goes into the sealed layer: the camera's own packets, or pictures coded here."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from base.errors import UsageError
+from camera.sources.captured import Captured
+from codec.packets import SealedPacket, SealedStream, StreamKind
+from codec.records import SealedMode
+from codec.sealed_encoder import SealedEncoder, open_sealed_encoder
+
+logger = logging.getLogger(__name__)
+
+MODES = {
+    "none": SealedMode.NONE,
+    "copy": SealedMode.COPY,
+    "av1": SealedMode.AV1,
+    "hevc": SealedMode.HEVC,
+    "h264": SealedMode.H264,
+    "ffv1": SealedMode.FFV1,
+}
+FALLBACK = SealedMode.H264
+
+
+@dataclass(frozen=True, slots=True)
+class SealedPart:
+    """Packets of one picture: ``late`` still belong to the segment before if a new one begins here."""
+
+    late: tuple[SealedPacket, ...]
+    packets: tuple[SealedPacket, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Payload bytes of both."""
+        return sum(len(packet.data) for packet in (*self.late, *self.packets))
+
+
+def choose_mode(wanted: str | None, captured: Captured, source_name: str) -> SealedMode:
+    """The sealed mode for a source: what was asked for, or copy where the source has coded video.
+
+    A source without coded video (raw camera, pictures, scene) cannot be copied; H.264 takes its place.
+
+    Raises:
+        UsageError: unknown mode.
+    """
+    if wanted is not None and wanted not in MODES:
+        message = f"sealed mode: expected one of {', '.join(MODES)}, got {wanted!r}"
+        raise UsageError(message)
+    can_copy = captured.video_stream is not None
+    mode = MODES[wanted] if wanted is not None else (SealedMode.COPY if can_copy else FALLBACK)
+    if mode is SealedMode.COPY and not can_copy:
+        logger.warning(
+            "source %s has no coded video that could be copied; the original is sealed as %s instead",
+            source_name,
+            FALLBACK.name.lower(),
+        )
+        return FALLBACK
+    return mode
+
+
+class CopiedLayer:
+    """Seals the source's own packets bit for bit, audio included."""
+
+    follows_source = True
+
+    def __init__(self, captured: Captured) -> None:
+        self.streams = captured.streams
+
+    def changes(self, captured: Captured) -> bool:
+        """Whether this picture's packets belong to other streams than before: a segment has to begin."""
+        return captured.streams is not self.streams and captured.streams != self.streams
+
+    def take(self, captured: Captured, *, cut: bool) -> SealedPart:
+        """The packets of this picture."""
+        self.streams = captured.streams
+        late = captured.boundary or 0 if cut else 0
+        return SealedPart(captured.packets[:late], captured.packets[late:])
+
+    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+        """What is sealed of the source's trailing packets."""
+        return packets
+
+
+class CodedLayer:
+    """Codes every picture; the source's audio is copied beside it."""
+
+    follows_source = False
+
+    def __init__(
+        self,
+        mode: SealedMode,
+        captured: Captured,
+        *,
+        rate: Fraction,
+        crf: float | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._mode = mode.name.lower()
+        self._rate, self._crf, self._threads = rate, crf, threads
+        self._encoder = self._open(captured)
+        self._source_streams = captured.streams
+        self._audio: dict[int, int] = {}
+        self._describe(captured)
+
+    def changes(self, captured: Captured) -> bool:
+        """Whether the picture's shape or the audio differs from before: a segment has to begin."""
+        other_streams = (
+            captured.streams is not self._source_streams and captured.streams != self._source_streams
+        )
+        return other_streams or not self._encoder.accepts(captured.picture)
+
+    def take(self, captured: Captured, *, cut: bool) -> SealedPart:
+        """This picture, coded, and the audio that came with it."""
+        late = captured.boundary or 0 if cut else 0
+        before = self._audio_of(captured.packets[:late])
+        if cut and self.changes(captured):
+            if not self._encoder.accepts(captured.picture):
+                before += tuple(self._encoder.flush())
+                self._encoder = self._open(captured)
+            self._describe(captured)
+        after = self._audio_of(captured.packets[late:])
+        coded = self._encoder.encode(captured.picture, force_key=cut, time_us=captured.source_us)
+        return SealedPart(before, (*after, *coded))
+
+    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+        """What is sealed of the source's trailing packets: audio."""
+        return (*self._audio_of(packets), *self._encoder.flush())
+
+    def _open(self, captured: Captured) -> SealedEncoder:
+        return open_sealed_encoder(
+            self._mode,
+            captured.picture,
+            rate=self._rate,
+            crf=self._crf,
+            threads=self._threads,
+            sample_aspect_ratio=_aspect(captured),
+        )
+
+    def _describe(self, captured: Captured) -> None:
+        self._source_streams = captured.streams
+        audio = [stream for stream in captured.streams if stream.kind is StreamKind.AUDIO]
+        self._audio = {stream.index: number for number, stream in enumerate(audio, start=1)}
+        copied = (replace(stream, index=self._audio[stream.index]) for stream in audio)
+        self.streams: tuple[SealedStream, ...] = (self._encoder.stream, *copied)
+
+    def _audio_of(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+        return tuple(
+            replace(packet, stream_index=self._audio[packet.stream_index])
+            for packet in packets
+            if packet.stream_index in self._audio
+        )
+
+
+class NoLayer:
+    """Seals nothing: the protected video alone."""
+
+    follows_source = False
+    streams: tuple[SealedStream, ...] = ()
+
+    def changes(self, captured: Captured) -> bool:
+        """Nothing to change."""
+        del captured
+        return False
+
+    def take(self, captured: Captured, *, cut: bool) -> SealedPart:
+        """Nothing."""
+        del captured, cut
+        return SealedPart((), ())
+
+    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+        """Nothing."""
+        del packets
+        return ()
+
+
+SealedLayer = CopiedLayer | CodedLayer | NoLayer
+
+
+def _aspect(captured: Captured) -> Fraction:
+    if captured.video_stream is None:
+        return Fraction(0)
+    return captured.streams[captured.video_stream].sample_aspect_ratio
