@@ -1,0 +1,57 @@
+"""Runs ``veilcam`` as a program, the way a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSPHRASE = "correct horse battery staple"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended."""
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON document."""
+        return json.loads(self.out)
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Ours, with the passphrase, without anything that could change the outcome."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("VEILCAM_")}
+    search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**kept, "PYTHONPATH": search, "VEILCAM_PASSPHRASE": PASSPHRASE, **extra}
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The argument vector of ``veilcam`` with ``arguments``."""
+    return [sys.executable, "-m", "veilcam", *map(str, arguments)]
+
+
+def veilcam(
+    *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, timeout_s: float = 120
+) -> Ended:
+    """Run one command to its end, without standard input."""
+    done = subprocess.run(
+        command(*arguments),
+        cwd=cwd,
+        env=environment() if env is None else env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.veilcam.cli import ROOT, environment, veilcam
+
+COMMANDS = (
+    "demo",
+    "keys recipient",
+    "keys camera",
+    "keys show",
+    "protect",
+    "camera run",
+    "detect",
+    "verify",
+    "decode",
+    "doctor",
+    "version",
+)
+GROUPS = ("", "keys", "camera", "train")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_examples_and_offers_json(command: str) -> None:
+    ended = veilcam(*command.split(), "--help")
+    assert ended.exit_code == 0
+    assert f"Examples:\n    veilcam {command}" in ended.out or f"veilcam {command}" in ended.out.split("Examples:")[1]
+    assert "--json" in ended.out
+    assert ended.err == ""
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_lists_its_commands(group: str) -> None:
+    ended = veilcam(*group.split(), "--help")
+    assert ended.exit_code == 0
+    assert "Commands:" in ended.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "kees", "keys", "keys recipient", "version --nope", "keys show", "protect", "verify x --camera", "detect x --every 0"],
+)
+def test_wrong_usage_is_status_2_with_at_most_two_lines(arguments: str) -> None:
+    ended = veilcam(*arguments.split())
+    assert ended.exit_code == 2
+    assert "Traceback" not in ended.err
+    assert len(ended.err.splitlines()) <= 2
+
+
+def test_a_mistyped_command_is_told_the_near_one() -> None:
+    assert "'keys'" in veilcam("kees").err
+
+
+def test_help_comes_within_half_a_second() -> None:
+    took_s = []
+    for _ in range(5):
+        started = time.perf_counter()
+        veilcam("--help")
+        took_s.append(time.perf_counter() - started)
+    assert min(took_s) < 0.5
+
+
+def test_key_commands_load_no_media_and_no_network_packages() -> None:
+    code = (
+        "import sys; from veilcam.cli.run import main; main(['keys', 'show', 'nothing'])\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'av','cv2','numpy','onnxruntime','aiohttp','aiortc','rich'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment()
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_debug_mode_adds_the_traceback() -> None:
+    assert "Traceback" in veilcam("keys", "show", "nothing", env=environment(VEILCAM_DEBUG="1")).err
+
+
+def test_an_error_with_json_is_a_document_too() -> None:
+    ended = veilcam("keys", "show", "nothing", "--json")
+    assert ended.exit_code == 2
+    assert ended.json["ok"] is False
+    assert ended.json["exit_code"] == 2
+    assert "nothing" in ended.json["error"]["message"]
+
+
+def test_version_is_the_one_of_the_package() -> None:
+    from base.version import __version__
+
+    assert veilcam("version").out == f"veilcam {__version__}\n"
+    assert veilcam("version", "--json").json == {"ok": True, "version": __version__}
+
+
+def test_a_reader_that_goes_away_causes_no_traceback() -> None:
+    line = f"{sys.executable} -m veilcam --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=ROOT, env=environment(), check=False)
+    assert "Traceback" not in done.stderr
