@@ -33,8 +33,8 @@ def to_bgr(picture: av.VideoFrame) -> Image:
 class UnitDecoder:
     """Decodes H.264 access units one by one, without delay for streams that do not reorder.
 
-    A unit that cannot be decoded is counted in ``num_damaged`` and passed over, so that a lossy session goes on
-    at its next key frame. Not safe for two threads at once.
+    A unit that cannot be decoded is counted in ``num_damaged`` and passed over, so that a lossy session goes
+    on at its next key frame. Not safe for two threads at once.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class UnitDecoder:
 
     def decode(self, data: bytes, pts_us: int) -> list[tuple[float, av.VideoFrame]]:
         """The pictures that the Annex-B unit ``data`` completes, each with its time in seconds."""
-        packet: av.Packet[av.VideoStream] = av.Packet(data)
+        packet = av.Packet(data)
         packet.pts, packet.time_base = pts_us, MICROSECOND
         return self._decode(packet)
 
@@ -53,7 +53,7 @@ class UnitDecoder:
         """The pictures that the decoder still holds, at the end of the stream."""
         return self._decode(None)
 
-    def _decode(self, packet: av.Packet[av.VideoStream] | None) -> list[tuple[float, av.VideoFrame]]:
+    def _decode(self, packet: av.Packet[av.stream.Stream] | None) -> list[tuple[float, av.VideoFrame]]:
         try:
             pictures = self._context.decode(packet)
         except (av.InvalidDataError, av.EOFError):

@@ -39,7 +39,7 @@ class LiveFrames:
         self._every = every
         self._ready = threading.Condition()
         self._queue: deque[tuple[int, float, av.VideoFrame]] = deque(maxlen=queue_frames)
-        self._num_overrun = self._num_damaged = self._num_decoded = 0
+        self._num_overrun = self._num_damaged = self._num_lost = self._num_decoded = 0
         self._first_s = 0.0
         self._ended = False
         self._failure: VeilError | None = None
@@ -65,7 +65,7 @@ class LiveFrames:
     @property
     def num_dropped(self) -> int:
         """See FrameStream."""
-        return self._num_overrun + self._num_damaged
+        return self._num_overrun + self._num_damaged + self._num_lost
 
     def __iter__(self) -> Iterator[StreamFrame]:
         while True:
@@ -113,7 +113,9 @@ class LiveFrames:
             async for unit in units:
                 for time_s, picture in await asyncio.to_thread(decoder.decode, unit.data, unit.pts_us):
                     self._offer(time_s, picture)
-                self._num_damaged = decoder.num_damaged
+                if decoder.num_damaged > self._num_damaged:
+                    units.request_key_frame()
+                self._num_damaged, self._num_lost = decoder.num_damaged, units.num_dropped
             for time_s, picture in decoder.flush():
                 self._offer(time_s, picture)
         finally:

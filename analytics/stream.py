@@ -66,6 +66,13 @@ class UnitStream(Protocol):
 
     def __aiter__(self) -> AsyncIterator[EncodedUnit]: ...
 
+    @property
+    def num_dropped(self) -> int:
+        """Units lost so far because they were not taken in time."""
+
+    def request_key_frame(self) -> None:
+        """Ask the camera for a key frame, after a unit that could not be decoded."""
+
     async def close(self) -> None:
         """End the session at the server and free the sockets."""
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from typing import Any
+
 import numpy as np
 
 from analytics.detections import Detections
@@ -18,15 +25,11 @@ class UltralyticsDetector:
     """
 
     def __init__(self, model: str, config: DetectorConfig | None = None) -> None:
-        try:
-            from ultralytics import YOLO  # noqa: PLC0415  # AGPL and heavy: only on request
-        except ImportError as error:
-            message = f"ultralytics:{model} needs the extra 'yolo' (AGPL-3.0): pip install 'veilcam[yolo]'"
-            raise MissingDependency(message) from error
+        load = _import_yolo(model)
         self._config = config or DetectorConfig()
         self._model_name = model
         try:
-            self._model = YOLO(model, task="detect")
+            self._model = load(model, task="detect")
             names = self._model.names
         except Exception as error:  # ultralytics raises whatever its back ends raise
             message = f"ultralytics:{model}: the model does not load: {str(error)[:200]}"
@@ -61,3 +64,21 @@ class UltralyticsDetector:
             self._names,
         )
         return found.clipped(width, height)
+
+
+def _import_yolo(model: str) -> Callable[..., Any]:
+    """The package's model class, with what a camera must not do switched off.
+
+    Its log goes to stderr (stdout is for results), it may not install packages, and it sends no usage statistics.
+    """
+    os.environ.setdefault("YOLO_AUTOINSTALL", "false")
+    try:
+        with redirect_stdout(sys.stderr):  # its logger keeps the stdout that it finds when imported
+            load: Callable[..., Any] = importlib.import_module("ultralytics").YOLO
+    except ImportError as error:
+        message = f"ultralytics:{model} needs the extra 'yolo' (AGPL-3.0): pip install 'veilcam[yolo]'"
+        raise MissingDependency(message) from error
+    for module in ("ultralytics.utils.events", "ultralytics.hub.utils"):  # it moved in 8.4
+        with suppress(ImportError, AttributeError):
+            importlib.import_module(module).events.enabled = False
+    return load

@@ -53,7 +53,9 @@ class ClientOptions:
     max_bytes: int = 16 * 1024 * 1024
 
 
-async def open_whep(url: str, *, token: str | None = None, options: ClientOptions | None = None) -> WhepStream:
+async def open_whep(
+    url: str, *, token: str | None = None, options: ClientOptions | None = None
+) -> WhepStream:
     """Open a session and return it once it is connected.
 
     Args:
@@ -146,7 +148,11 @@ class WhepStream:
         )
         transceiver = self._peer.addTransceiver("video", direction="recvonly")
         codecs = RTCRtpReceiver.getCapabilities("video")
-        wanted = [codec for codec in codecs.codecs if codec.mimeType in ("video/H264", "video/rtx")] if codecs else []
+        wanted = (
+            [codec for codec in codecs.codecs if codec.mimeType in ("video/H264", "video/rtx")]
+            if codecs
+            else []
+        )
         transceiver.setCodecPreferences(wanted)
         self._receiver = transceiver.receiver
         take_encoded(transceiver.receiver, self._arrived)
@@ -175,7 +181,7 @@ class WhepStream:
                 params={"layer": self._options.layer} if self._options.layer != "protected" else None,
                 headers={"Content-Type": "application/sdp"},
             ) as response:
-                body = await response.content.read(MAX_ANSWER_BYTES)
+                body = await _read_bounded(response.content)
                 if response.status != 201:
                     message = f"{_shown(self._url)}: {_reason(response.status, body)}"
                     raise PeerError(message)
@@ -195,8 +201,13 @@ class WhepStream:
             logger.debug("WHEP DELETE: %s", type(error).__name__)
 
     def _arrived(self, frame: JitterFrame) -> None:
-        unit = EncodedUnit(frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ, has_key_picture(frame.data))
-        full = len(self._queue) >= self._options.max_units or self._bytes + len(unit.data) > self._options.max_bytes
+        unit = EncodedUnit(
+            frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ, has_key_picture(frame.data)
+        )
+        full = (
+            len(self._queue) >= self._options.max_units
+            or self._bytes + len(unit.data) > self._options.max_bytes
+        )
         if self._queue and full:
             self.num_dropped += len(self._queue)
             self._queue.clear()
@@ -223,6 +234,16 @@ class WhepStream:
         self._ended = True
         self._connected.set()
         self._changed.set()
+
+
+async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
+    body = b""
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            message = f"WHEP answer: longer than {MAX_ANSWER_BYTES} bytes"
+            raise PeerError(message)
+    return body
 
 
 def has_key_picture(data: bytes) -> bool:
