@@ -62,6 +62,25 @@ class Unshareable:
 
 
 @final
+class _ClearedBuffer(bytearray):
+    """Bytes that are overwritten when the last reference goes, be it the secret's or a view's.
+
+    The secret's own end must not clear them: a view taken from a temporary would turn into zeros, and
+    whoever uses it would encrypt under a key of zeros without noticing.
+    """
+
+    def wipe(self) -> None:
+        """Overwrite with zeros; the length stays, since views may be out."""
+        self[:] = bytes(len(self))
+
+    def __repr__(self) -> str:
+        return "<cleared buffer>"
+
+    def __del__(self) -> None:
+        self.wipe()
+
+
+@final
 class SecretBytes(Unshareable):
     """A short byte string that must not show up anywhere by accident.
 
@@ -73,10 +92,10 @@ class SecretBytes(Unshareable):
 
     def __init__(self, data: Buffer) -> None:
         self._wiped = False
-        self._data = bytearray(data)
+        self._data = _ClearedBuffer(data)
 
     def expose(self, token: RevealToken) -> memoryview:
-        """Return a read-only view of the bytes; it is valid until `wipe`.
+        """Return a read-only view of the bytes, valid until `wipe` even if this object goes.
 
         A view and not ``bytes``: it makes no copy, and its ``repr`` shows no content where a
         traceback prints local variables.
@@ -97,7 +116,7 @@ class SecretBytes(Unshareable):
     def wipe(self) -> None:
         """Overwrite our buffer with zeros; later `expose` calls fail. Copies made elsewhere stay."""
         self._wiped = True
-        self._data[:] = bytes(len(self._data))
+        self._data.wipe()
 
     def __len__(self) -> int:
         return len(self._data)
@@ -110,8 +129,3 @@ class SecretBytes(Unshareable):
         return hmac.compare_digest(self._data, other._data)
 
     __hash__ = None  # type: ignore[assignment]  # unhashable on purpose
-
-    def __del__(self) -> None:
-        # A constructor that failed leaves no buffer behind.
-        if hasattr(self, "_data"):
-            self.wipe()

@@ -55,7 +55,9 @@ def dhkem_decapsulate(private: bytes, enc: bytes) -> bytes:
 def dhkem_encapsulate(ephemeral: bytes, recipient_public: bytes) -> tuple[bytes, bytes]:
     key = X25519PrivateKey.from_private_bytes(ephemeral)
     enc = key.public_key().public_bytes_raw()
-    return dhkem(key.exchange(X25519PublicKey.from_public_bytes(recipient_public)), enc, recipient_public), enc
+    return dhkem(
+        key.exchange(X25519PublicKey.from_public_bytes(recipient_public)), enc, recipient_public
+    ), enc
 
 
 def xwing_decapsulate(seed: bytes, enc: bytes) -> bytes:

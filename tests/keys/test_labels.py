@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+from keys.labels import Label
+
+
+def test_no_label_is_the_beginning_of_another() -> None:
+    assert not any(second.value.startswith(first.value) for first, second in permutations(Label, 2))
+
+
+def test_labels_are_distinct_ascii_with_product_and_version() -> None:
+    # An enum makes members of equal value aliases of one: count names, not members.
+    assert len(Label.__members__) == len({label.value for label in Label})
+    for label in Label:
+        text = label.value.decode("ascii")
+        assert text.isprintable()
+        assert text.startswith("veilcam ")
+        assert text.endswith(" v1")
+
+
+def test_published_labels_have_not_changed() -> None:
+    assert {label.name: label.value for label in Label} == {
+        "CAMERA_ID": b"veilcam camera id v1",
+        "RECIPIENT_ID": b"veilcam recipient id v1",
+        "EPOCH_WRAP": b"veilcam epoch wrap v1",
+        "SEGMENT_KEY": b"veilcam segment key v1",
+        "SEALED_LAYER": b"veilcam sealed layer v1",
+        "PIXELS_LAYER": b"veilcam pixels layer v1",
+        "SEALED_CHUNK": b"veilcam sealed chunk v1",
+        "SEGMENT_SIGNATURE": b"veilcam segment signature v1",
+        "UNIT_DIGEST": b"veilcam access unit v1",
+        "CHUNK_DIGEST": b"veilcam sealed chunks v1",
+        "PARAMETER_SETS": b"veilcam parameter sets v1",
+        "IDENTITY_FILE": b"veilcam identity file v1",
+    }
