@@ -55,7 +55,7 @@ class Backlog:
         self._bytes += record
 
     def take(self, count: int) -> bytes:
-        """The plaintext of one chunk of up to ``count`` bytes: where its first record begins, then the bytes."""
+        """The plaintext of one chunk: where its first record begins, then up to ``count`` bytes."""
         data = bytes(self._bytes[:count])
         del self._bytes[:count]
         start = NO_RECORD_START

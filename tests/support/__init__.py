@@ -1,1 +1,0 @@
-"""Stand-ins and instruments that several tests share. No test in here."""
