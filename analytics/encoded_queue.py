@@ -24,14 +24,14 @@ Task = tuple[RTCRtpCodecParameters, JitterFrame] | None
 
 
 class EncodedQueue:
-    """Stands where the receiver's decoder queue was: ``put`` hands units on, ``get`` only waits for the end."""
+    """Stands where the receiver's decoder queue was: ``put`` hands units on, ``get`` waits for the end."""
 
     def __init__(self, deliver: Callable[[JitterFrame], None]) -> None:
         self._deliver = deliver
         self._ended = threading.Event()
 
     def put(self, task: Task) -> None:
-        """Called by the receiver, on the event loop's thread, for each complete frame and with None at the end."""
+        """Called by the receiver on the event loop's thread: each complete frame, then None at the end."""
         if task is None:
             self._ended.set()
         else:

@@ -72,7 +72,7 @@ async def open_whep(
         raise UsageError(message)
     stream = WhepStream(url, token, options or ClientOptions())
     try:
-        await stream._open()  # noqa: SLF001  (the constructor cannot wait)
+        await stream._open()
     except BaseException:
         await stream.close()
         raise

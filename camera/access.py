@@ -2,9 +2,9 @@
 
 Two modes:
 
-* no token: only on a loopback address. Requests must name a loopback host (a page elsewhere cannot reach us by
-  DNS rebinding) and, from a browser, come from our own page (another site open in the same browser may not
-  look at the camera).
+* no token: only on a loopback address. Requests must name a loopback host (a page elsewhere cannot reach us
+  by DNS rebinding) and, from a browser, come from our own page (another site open in the same browser may
+  not look at the camera).
 * token: any address. ``Authorization: Bearer`` on everything but the page's own files and the health checks.
   A bearer token is never sent by a browser on its own, so any origin may use the API (CORS ``*``).
 """

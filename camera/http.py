@@ -1,14 +1,13 @@
 """The camera's HTTP server: page, WHEP, health, metrics and state behind one set of rules.
 
-Every request passes ``_guard``, in this order: known origin, rate limit, token. Every response leaves with the
-security headers, errors as problem details. Nothing secret is logged: the access log has no query, no header
-and no session id.
+Every request passes ``_guard``, in this order: known origin, rate limit, token. Every response leaves with
+the security headers, errors as problem details. Nothing secret is logged: the access log has no query, no
+header and no session id.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -145,9 +144,7 @@ class HttpServer:
 
     def _check_token(self, request: web.Request, client: str, token: AccessToken) -> web.Response | None:
         if self._failures.level(client) < 1.0:
-            return problem(
-                429, "too many wrong tokens", code="rate", headers={"Retry-After": "10"}
-            )
+            return problem(429, "too many wrong tokens", code="rate", headers={"Retry-After": "10"})
         scheme, _, candidate = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token.matches(candidate.strip()):
             return None

@@ -6,7 +6,7 @@ process (or two tests) do not share counters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from base.version import __version__
-from camera.stats import BUCKETS_S, PipelineStats, StageTimes
+from camera.stats import BUCKETS_S, PipelineStats, Stage, StageTimes
 from camera.webrtc.viewers import LiveCamera, Viewers
 
 PREFIX = "veilcam_"
@@ -58,6 +58,9 @@ class _CameraCollector(Collector):
 def _pipeline_counters(stats: PipelineStats) -> Iterator[Metric]:
     frames = CounterMetricFamily(PREFIX + "frames", "Frames by stage.", labels=["stage"])
     frames.add_metric(["capture"], stats.frames_in)
+    for stage in ("protect", "encode"):
+        if stage in stats.stages:
+            frames.add_metric([stage], stats.stages[stage].count)
     frames.add_metric(["send"], stats.frames_out)
     yield frames
     dropped = CounterMetricFamily(
@@ -77,11 +80,11 @@ def _pipeline_counters(stats: PipelineStats) -> Iterator[Metric]:
         yield CounterMetricFamily(PREFIX + name, text, value=value)
 
 
-def _stage_seconds(stages: Iterable[str] | dict[str, StageTimes]) -> Metric:
+def _stage_seconds(stages: Mapping[Stage, StageTimes]) -> Metric:
     family = HistogramMetricFamily(
         PREFIX + "stage_seconds", "Busy seconds per frame and stage.", labels=["stage"]
     )
-    for stage, times in dict(stages).items():
+    for stage, times in stages.items():
         cumulative, buckets = 0, []
         for bound_s, count in zip((*map(str, BUCKETS_S), "+Inf"), times.bucket_counts, strict=True):
             cumulative += count
@@ -121,5 +124,5 @@ def _viewer_metrics(viewers: Viewers) -> Iterator[Metric]:
     yield CounterMetricFamily(
         PREFIX + "viewer_keyframe_requests",
         "Picture losses reported by viewers, before they are coalesced.",
-        value=viewers.key_frames.num_asked,
+        value=viewers.num_key_frame_requests,
     )

@@ -83,7 +83,9 @@ class CameraView:
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         alive = is_alive(self._camera.stats())
-        return _json({"status": "alive" if alive else "failed", "version": __version__}, 200 if alive else 503)
+        return _json(
+            {"status": "alive" if alive else "failed", "version": __version__}, 200 if alive else 503
+        )
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         checks = self.readiness()

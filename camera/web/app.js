@@ -1,6 +1,6 @@
 // The camera's page: a small WHEP client (draft-ietf-wish-whep-03), its figures and its words. No build step.
 
-const STATE_EVERY_MS = 2000;
+const STATE_EVERY_MS = 1000;
 const FIGURES_EVERY_MS = 1000;
 const ICE_TIMEOUT_MS = 15000;
 const FIRST_FRAME_TIMEOUT_MS = 10000;
@@ -237,7 +237,7 @@ class Page {
     $("problem-hint").textContent = problem.hint;
     $("problem").dataset.code = problem.code;
     this.#show("problem");
-    this.#status("problem", problem.title);
+    this.#status("problem", "Not playing");
     if (problem.retry) this.#retryLater();
     else $("countdown").textContent = "";
   }
@@ -260,7 +260,7 @@ class Page {
     $("token-error").textContent = this.wrongToken ? "That token is not the one. Please check it." : "";
     this.#forget();
     this.#show("token-form");
-    this.#status("problem", "Token needed");
+    this.#status("waiting", "Token needed");
     $("token").focus();
   }
 
@@ -281,6 +281,7 @@ class Page {
 
   #show(id) {
     for (const name of ["waiting", "problem", "token-form"]) $(name).hidden = name !== id;
+    $("stage").classList.toggle("live", id === null);
   }
 
   #status(state, text) {
@@ -291,7 +292,7 @@ class Page {
 
   #shape() {
     const { videoWidth: width, videoHeight: height } = this.video;
-    if (width && height) $("stage").style.setProperty("--shape", `${width} / ${height}`);
+    if (width && height) $("stage").style.setProperty("--ratio", String(width / height));
   }
 
   async #toggleFullscreen() {

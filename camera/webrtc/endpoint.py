@@ -111,7 +111,10 @@ class WhepEndpoint:
             return _unknown_session()
         if request.content_type != FRAGMENT:
             return problem(
-                415, f"expected Content-Type {FRAGMENT}", code="content-type", headers={"Accept-Patch": FRAGMENT}
+                415,
+                f"expected Content-Type {FRAGMENT}",
+                code="content-type",
+                headers={"Accept-Patch": FRAGMENT},
             )
         try:
             fragment = parse_fragment(await read_body(request))
@@ -191,5 +194,5 @@ def _unknown_session() -> web.Response:
 
 
 def _etag(offer: Offer) -> str:
-    """Identifies the ICE session (RFC 9725 section 4.3.1); not required on PATCH, as common clients omit it."""
+    """Identifies the ICE session (RFC 9725, 4.3.1); not required on PATCH, as common clients omit it."""
     return '"' + hashlib.sha256(offer.ufrag.encode()).hexdigest()[:16] + '"'

@@ -58,7 +58,7 @@ class Offer:
 class Fragment:
     """A trickle fragment: whose candidates these are (``ufrag`` is empty when not said) and which.
 
-    A candidate is the text after ``candidate:``. Its media section does not matter: WHEP sessions are bundled.
+    A candidate is the text after ``candidate:``. Its section does not matter: WHEP sessions are bundled.
     """
 
     ufrag: str

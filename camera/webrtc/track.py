@@ -1,8 +1,8 @@
 """One viewer's video track: sealed units from the broadcast in, encoded packets for aiortc out.
 
-aiortc sends what ``recv`` returns as it is when it is an ``av.Packet``, so the stream is encoded once, however
-many viewers there are. The queue behind a track is the broadcast's: bounded, and emptied up to the next key
-frame when the viewer is too slow. A viewer can therefore never slow down the camera, nor grow in memory.
+aiortc sends what ``recv`` returns as it is when it is an ``av.Packet``, so the stream is encoded once,
+however many viewers there are. The queue behind a track is the broadcast's: bounded, and emptied up to the
+next key frame when the viewer is too slow. A viewer can therefore never slow down the camera, nor grow.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from camera.broadcast import Broadcast, QueueLimits, Subscription, WhenFull
 from camera.webrtc.timeline import Timeline
 
 if TYPE_CHECKING:
+    from av.stream import Stream
+
     from codec.sealer import SealedUnit
 
 logger = logging.getLogger(__name__)
 
 MICROSECOND = Fraction(1, 1_000_000)
+VIEWER_QUEUE = QueueLimits(max_units=300, max_bytes=8 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class TrackOptions:
     """Limits of one viewer."""
 
     keep_sealed: bool = False  # leave the sealed layer's SEI in (a recorder that asks for it)
-    queue: QueueLimits = QueueLimits(max_units=300, max_bytes=8 * 1024 * 1024)
+    queue: QueueLimits = VIEWER_QUEUE
     max_replay_us: int = 4_000_000  # an older open segment is not replayed: a new one is asked for
     max_lag_us: int = 1_000_000  # further behind than this: go on with the next key frame
 
@@ -70,14 +73,14 @@ class PacketTrack(MediaStreamTrack):
         self._options = options or TrackOptions()
         self._subscription: Subscription | None = None
         self._ready = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+        self._wakes_on = asyncio.get_running_loop()  # _loop is the event emitter's
         self._backlog: deque[SealedUnit] = deque()
         self._timeline: Timeline | None = None
         self._last_us: int | None = None
         self._interval_us = 33_333
         self._known_skips = 0
 
-    async def recv(self) -> av.Packet:
+    async def recv(self) -> av.Packet[Stream]:
         """The next access unit, Annex-B, stamped in microseconds.
 
         Raises:
@@ -105,7 +108,7 @@ class PacketTrack(MediaStreamTrack):
         self._backlog.clear()
 
     def _join(self) -> Subscription:
-        """Subscribe with the open segment's units so far, or ask for a new segment when there is none to use."""
+        """Subscribe with the open segment's units so far; ask for a new segment when they are of no use."""
         subscription = self._broadcast.subscribe(
             self._name,
             limits=self._options.queue,
@@ -113,7 +116,9 @@ class PacketTrack(MediaStreamTrack):
             replay=True,
             on_ready=self._wake,
         )
-        while (unit := subscription.poll()) is not None and len(self._backlog) < self._options.queue.max_units:
+        while (unit := subscription.poll()) is not None and len(
+            self._backlog
+        ) < self._options.queue.max_units:
             self._backlog.append(unit)
         if not self._backlog:
             self._request_key_frame()
@@ -130,7 +135,7 @@ class PacketTrack(MediaStreamTrack):
     def _wake(self) -> None:
         """Runs on the pipeline's thread, possibly after the event loop has closed."""
         try:
-            self._loop.call_soon_threadsafe(self._ready.set)
+            self._wakes_on.call_soon_threadsafe(self._ready.set)
         except RuntimeError:
             logger.debug("viewer %s: event loop is gone", self._name)
 

@@ -108,7 +108,7 @@ class Viewer:
         return fragment.ufrag not in ("", self._ufrag)
 
     async def add_candidates(self, fragment: Fragment) -> int:
-        """Add trickled candidates; those that cannot be used, or are too many, are dropped. Returns how many were taken."""
+        """Add trickled candidates, as far as they can be used and are not too many; returns how many."""
         taken = 0
         free = MAX_CANDIDATES - self._num_candidates
         self._num_candidates += len(fragment.candidates)
@@ -128,11 +128,16 @@ class Viewer:
     def stats(self) -> ViewerStats:
         """Counters at this moment."""
         sent = self._track.counters
-        age_s = time.monotonic() - self._opened_s
         return ViewerStats(
-            self.number, self._peer.connectionState, self._keep_sealed, age_s, sent.units, sent.bytes, sent.skips,
-            self._num_key_requests,
-        )  # fmt: skip
+            number=self.number,
+            state=self._peer.connectionState,
+            sealed=self._keep_sealed,
+            age_s=round(time.monotonic() - self._opened_s, 1),
+            units=sent.units,
+            bytes=sent.bytes,
+            skips=sent.skips,
+            key_frame_requests=self._num_key_requests,
+        )
 
     async def close(self) -> None:
         """Stop the track, then the peer connection; safe to call again and from several tasks."""
@@ -176,7 +181,7 @@ def _hook_key_frame_requests(sender: RTCRtpSender, callback: Callable[[], None])
     if not callable(getattr(sender, "_send_keyframe", None)):
         message = "aiortc has no RTCRtpSender._send_keyframe: this release does not fit (expected 1.16)"
         raise PeerError(message)
-    sender._send_keyframe = callback  # type: ignore[method-assign]  # noqa: SLF001  (no public hook exists)
+    sender._send_keyframe = callback  # type: ignore[method-assign]  # there is no public hook
 
 
 def _require_h264(answer: str, transceiver: RTCRtpTransceiver) -> None:

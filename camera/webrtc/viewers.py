@@ -1,4 +1,4 @@
-"""All WHEP sessions of one camera: opened under a limit, found by an unguessable id, closed without leftovers."""
+"""All WHEP sessions of one camera: opened under a limit, found by an unguessable id, closed completely."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import logging
 import secrets
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,7 +19,6 @@ from camera.webrtc.viewer import Viewer, ViewerStats
 logger = logging.getLogger(__name__)
 
 LIVE_WITHIN_S = 5.0  # a stream that has sent nothing for longer is not live
-KEY_FRAME_GAP_S = 0.5
 
 
 class LiveCamera(Protocol):
@@ -32,7 +29,7 @@ class LiveCamera(Protocol):
         """Where the units come from."""
 
     def request_key_frame(self) -> None:
-        """Ask for a new segment soon."""
+        """Ask for a new segment soon. Called as often as viewers ask: the camera bounds what it grants."""
 
     def stats(self) -> PipelineStats:
         """Counters at this moment."""
@@ -42,32 +39,14 @@ class TooManyViewersError(PeerError):
     """The limit of sessions is reached."""
 
 
-class KeyFrameRequests:
-    """Passes at most one request per ``KEY_FRAME_GAP_S`` on; the viewers share one encoder."""
-
-    def __init__(self, forward: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.num_asked = 0
-        self.num_forwarded = 0
-        self._forward = forward
-        self._clock = clock
-        self._last_s: float | None = None
-
-    def __call__(self) -> None:
-        """Ask for a key frame."""
-        self.num_asked += 1
-        now_s = self._clock()
-        if self._last_s is None or now_s - self._last_s >= KEY_FRAME_GAP_S:
-            self._last_s = now_s
-            self.num_forwarded += 1
-            self._forward()
-
-
 class Viewers:
     """The table of sessions. All methods run on the event loop's thread."""
 
-    def __init__(self, camera: LiveCamera, *, max_viewers: int = 16, options: TrackOptions | None = None) -> None:
+    def __init__(
+        self, camera: LiveCamera, *, max_viewers: int = 16, options: TrackOptions | None = None
+    ) -> None:
         self.max_viewers = max_viewers
-        self.key_frames = KeyFrameRequests(camera.request_key_frame)
+        self.num_key_frame_requests = 0
         self._camera = camera
         self._options = options or TrackOptions()
         self._sessions: dict[str, Viewer] = {}
@@ -82,6 +61,11 @@ class Viewers:
         """Whether there is a stream to watch at this moment."""
         idle_s = self._camera.broadcast.idle_s
         return idle_s is not None and idle_s <= LIVE_WITHIN_S
+
+    def request_key_frame(self) -> None:
+        """Count a viewer's picture loss and pass it on; all viewers share one encoder."""
+        self.num_key_frame_requests += 1
+        self._camera.request_key_frame()
 
     async def open(self, offer: Offer, *, keep_sealed: bool = False) -> tuple[Viewer, str]:
         """Answer an offer with a new session.
@@ -130,12 +114,12 @@ class Viewers:
     def _create(self, keep_sealed: bool) -> Viewer:
         number = next(self._numbers)
         options = replace(self._options, keep_sealed=keep_sealed)
-        track = PacketTrack(self._camera.broadcast, f"viewer-{number}", self.key_frames, options)
+        track = PacketTrack(self._camera.broadcast, f"viewer-{number}", self.request_key_frame, options)
         return Viewer(
             secrets.token_urlsafe(24),
             number,
             track,
             keep_sealed=keep_sealed,
-            request_key_frame=self.key_frames,
+            request_key_frame=self.request_key_frame,
             on_gone=self.discard,
         )
