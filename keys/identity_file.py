@@ -145,26 +145,18 @@ class LockedIdentity:
 def passphrase_bytes(passphrase: str | SecretBytes) -> SecretBytes:
     """Normalise a passphrase, so that the same letters typed on another system give the same bytes.
 
-    Raises:
-        UsageError: it is empty, longer than 1024 bytes, or no Unicode text.
+    Takes any text, lone surrogates (undecodable bytes of the environment) too: an error raised here would
+    leave the text in the frames of its traceback. Length is checked where it is used.
     """
     if isinstance(passphrase, SecretBytes):
         return passphrase
-    try:
-        secret = SecretBytes(unicodedata.normalize("NFC", passphrase).encode())
-    except UnicodeEncodeError:
-        # A lone surrogate, from undecodable bytes in the environment. `from None`: the error quotes the text.
-        message = "passphrase: expected Unicode text"
-        raise UsageError(message) from None
-    finally:
-        del passphrase
-    if not 1 <= len(secret) <= MAX_PASSPHRASE_BYTES:
-        message = f"passphrase: expected 1 to {MAX_PASSPHRASE_BYTES} bytes, got {len(secret)}"
-        raise UsageError(message)
-    return secret
+    return SecretBytes(unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass"))
 
 
 def _aead(passphrase: SecretBytes, salt: bytes, log2_n: int) -> AESGCM:
+    if not 1 <= len(passphrase) <= MAX_PASSPHRASE_BYTES:
+        message = f"passphrase: expected 1 to {MAX_PASSPHRASE_BYTES} bytes, got {len(passphrase)}"
+        raise UsageError(message)
     kdf = Scrypt(salt=salt, length=KEY_BYTES, n=1 << log2_n, r=8, p=1)
     key = SecretBytes(kdf.derive(passphrase.expose(RevealToken("scrypt input"))))
     return AESGCM(key.expose(RevealToken("AES-256-GCM key")))

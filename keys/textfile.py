@@ -12,7 +12,6 @@ lengths, never values: the file at hand may be a private one.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Sequence
 
@@ -77,7 +76,7 @@ def parse_bytes(value: str, length: int, *, field: str, where: str) -> bytes:
     """
     try:
         data = base64.b64decode(value, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one
         data = b""
     if len(data) != length or render_bytes(data) != value:
         message = f"{where}: field {field}: expected base64 of {length} bytes"
