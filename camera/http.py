@@ -8,12 +8,14 @@ header and no session id.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
+from base.errors import VeilError
 from camera.access import AccessToken, ListenAddress, RateLimiter, is_loopback_host, require_safe
 from camera.page import load_page
 from camera.problems import problem
@@ -44,6 +46,10 @@ SECURITY_HEADERS = {
         " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
 }
+
+
+class ListenError(VeilError):
+    """The address cannot be bound: in use, not ours, or not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class HttpServer:
         """Bind and serve.
 
         Raises:
-            OSError: the address cannot be bound.
+            ListenError: the address cannot be bound.
         """
         self._runner = web.AppRunner(
             self.app,
@@ -97,9 +103,11 @@ class HttpServer:
         site = web.TCPSite(self._runner, self._options.listen.host, self._options.listen.port)
         try:
             await site.start()
-        except OSError:
+        except OSError as error:
             await self.close()
-            raise
+            listen = self._options.listen
+            message = f"cannot listen on {listen.host} port {listen.port}: {os.strerror(error.errno or 0)}"
+            raise ListenError(message) from error
         self._port = int(self._runner.addresses[0][1])
 
     @property

@@ -1,0 +1,180 @@
+"""``camera run``: pipeline, recorder, viewers and HTTP server as one thing that starts and ends in order.
+
+Start: bind the address first (the commonest mistake is a port in use, and then nothing has begun),
+subscribe the recorder, then start the pipeline, so that the first picture is recorded.
+End, at SIGTERM, SIGINT or when the source has ended: the pipeline signs its open segment, viewers and HTTP
+are closed meanwhile, the recorder writes what is queued. A second signal ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from base.errors import MediaError, VeilError
+from camera.http import HttpOptions, HttpServer
+from camera.pipeline import Pipeline
+from camera.recorder import Recorder, RecorderOptions
+from camera.state import CameraView
+from camera.webrtc.endpoint import ENDPOINT
+from camera.webrtc.viewers import Viewers
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.25
+END_TIMEOUT_S = 20.0
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What ``camera run`` needs beside the pipeline."""
+
+    name: str = "camera"  # shown on the page
+    http: HttpOptions = field(default_factory=HttpOptions)
+    max_viewers: int = 16
+    record: RecorderOptions | None = None
+
+
+class CameraService:
+    """One running camera."""
+
+    def __init__(self, pipeline: Pipeline, options: ServiceOptions | None = None) -> None:
+        """Connect the parts; nothing runs yet.
+
+        Raises:
+            UsageError: the address is not loopback and there is no token.
+        """
+        self.options = options or ServiceOptions()
+        self.pipeline = pipeline
+        self.viewers = Viewers(pipeline, max_viewers=self.options.max_viewers)
+        self.recorder: Recorder | None = None
+        self._view = CameraView(
+            self.options.name,
+            pipeline,
+            self.viewers,
+            lambda: self.recorder.state() if self.recorder is not None else None,
+        )
+        self._server = HttpServer(self._view, self.options.http)
+
+    @property
+    def url(self) -> str:
+        """The page's address, with the real port once started."""
+        return self._server.url + "/"
+
+    @property
+    def whep_url(self) -> str:
+        """The WHEP endpoint's address."""
+        return self._server.url + ENDPOINT
+
+    async def start(self) -> None:
+        """Bind, then record, then take pictures.
+
+        Raises:
+            UsageError: the recordings' folder cannot be used.
+            ListenError: the address cannot be bound.
+        """
+        await self._server.start()
+        try:
+            if self.options.record is not None:
+                self.recorder = Recorder(self.pipeline.broadcast, self.options.record)
+                self.recorder.start()
+        except VeilError:
+            await self._server.close()
+            raise
+        self.pipeline.start()
+        logger.info("camera %s: serving at %s", self.options.name, self.url)
+
+    async def ended(self) -> None:
+        """Wait until the source has ended or a stage has failed."""
+        while not self.pipeline.join(0):
+            await asyncio.sleep(POLL_S)
+
+    async def stop(self) -> None:
+        """End everything in order; harmless when repeated.
+
+        Raises:
+            VeilError: what the pipeline failed with.
+            MediaError: a part did not end in time.
+        """
+        self.pipeline.stop()
+        await self.viewers.close()
+        await self._server.close()
+        done = await asyncio.to_thread(self.pipeline.join, END_TIMEOUT_S)
+        if self.recorder is not None:
+            done = await asyncio.to_thread(self.recorder.join, END_TIMEOUT_S) and done
+        logger.info("camera %s: stopped", self.options.name)
+        if self.pipeline.error is not None:
+            raise self.pipeline.error
+        if not done:
+            message = f"camera {self.options.name}: did not end within {END_TIMEOUT_S:.0f} s"
+            raise MediaError(message)
+
+
+async def run_service(
+    pipeline: Pipeline,
+    options: ServiceOptions | None = None,
+    *,
+    on_ready: Callable[[CameraService], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run until the source ends, a signal comes or ``stop`` is set.
+
+    Args:
+        pipeline: not started yet.
+        options: name, address, token, recorder.
+        on_ready: called once the address is bound and the pipeline has started.
+        stop: another way to end it (tests, an embedding program).
+
+    Raises:
+        UsageError: an address without a token that needs one, or the recordings' folder cannot be used.
+        ListenError: the address cannot be bound.
+        VeilError: what the pipeline failed with.
+    """
+    service = CameraService(pipeline, options)
+    await service.start()
+    stop = stop or asyncio.Event()
+    release = _stop_at_signals(stop)
+    waits = [asyncio.create_task(service.ended()), asyncio.create_task(stop.wait())]
+    try:
+        if on_ready is not None:
+            on_ready(service)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waits:
+            task.cancel()
+        release()
+        await service.stop()
+
+
+def serve_camera(
+    pipeline: Pipeline,
+    options: ServiceOptions | None = None,
+    *,
+    on_ready: Callable[[CameraService], None] | None = None,
+) -> None:
+    """``run_service`` for a program without an event loop; returns when the camera has ended."""
+    asyncio.run(run_service(pipeline, options, on_ready=on_ready))
+
+
+def _stop_at_signals(stop: asyncio.Event) -> Callable[[], None]:
+    """Set ``stop`` at the first signal; its second one has the effect it always had. Returns the undoing."""
+    loop = asyncio.get_running_loop()
+
+    def release() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def stop_once() -> None:
+        release()
+        stop.set()
+
+    try:
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop_once)
+    except (RuntimeError, ValueError):
+        logger.debug("not on the main thread: signals are left alone")
+    return release
