@@ -28,6 +28,8 @@ _MICROSECONDS = Fraction(1, 1_000_000)
 _UNSPECIFIED = 2
 _HD_LINES = 720
 _SD_TAG, _HD_TAG = 6, 1  # SMPTE 170M and BT.709 in H.273
+# Sealing 720p on two cores beside the protector leaves no time for more; files use the codec's default.
+LIVE_H264_PRESET = "ultrafast"
 _MAX_RATE = Fraction(120)
 
 
@@ -37,6 +39,7 @@ class CodingOptions:
 
     sealed: str | None = None  # none, copy, av1, hevc, h264, ffv1; None: copy where possible, else h264
     sealed_crf: float | None = None  # quality of a sealed layer coded here; None: the codec's default
+    sealed_preset: str | None = None  # None: the codec's default; a live camera's H.264 uses a faster one
     crf: float = 26.0  # of the protected layer
     preset: str = "veryfast"
     max_bitrate_bps: int | None = None
@@ -195,8 +198,16 @@ class Publisher:
             return NoLayer()
         if mode is SealedMode.COPY:
             return CopiedLayer(captured)
+        preset = self._options.sealed_preset
+        if preset is None and self._live and mode is SealedMode.H264:
+            preset = LIVE_H264_PRESET
         return CodedLayer(
-            mode, captured, rate=rate, crf=self._options.sealed_crf, threads=self._options.threads
+            mode,
+            captured,
+            rate=rate,
+            crf=self._options.sealed_crf,
+            preset=preset,
+            threads=self._options.threads,
         )
 
 

@@ -96,10 +96,11 @@ class CodedLayer:
         *,
         rate: Fraction,
         crf: float | None = None,
+        preset: str | None = None,
         threads: int = 1,
     ) -> None:
         self._mode = mode.name.lower()
-        self._rate, self._crf, self._threads = rate, crf, threads
+        self._rate, self._crf, self._preset, self._threads = rate, crf, preset, threads
         self._encoder = self._open(captured)
         self._source_streams = captured.streams
         self._audio: dict[int, int] = {}
@@ -135,6 +136,7 @@ class CodedLayer:
             captured.picture,
             rate=self._rate,
             crf=self._crf,
+            preset=self._preset,
             threads=self._threads,
             sample_aspect_ratio=_aspect(captured),
         )

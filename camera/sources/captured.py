@@ -54,6 +54,7 @@ class Source(ABC):
         self._reconnects = 0
         self._last_error = ""
         self._rate = DEFAULT_RATE
+        self._expected_pictures: int | None = None
 
     @abstractmethod
     def __iter__(self) -> Iterator[Captured]:
@@ -75,6 +76,11 @@ class Source(ABC):
     def rate(self) -> Fraction:
         """Nominal pictures per second, as of the first picture."""
         return self._rate
+
+    @property
+    def expected_pictures(self) -> int | None:
+        """How many pictures one pass has, as far as the source tells; None: it does not, or never ends."""
+        return self._expected_pictures
 
     @property
     def state(self) -> SourceState:

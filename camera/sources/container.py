@@ -161,6 +161,8 @@ class ContainerSource(Source):
         video.codec_context.thread_type = "SLICE" if self._options.live else "AUTO"
         self._rate = video.average_rate or video.guessed_rate or DEFAULT_RATE
         self._frame_us = round(1_000_000 / self._rate)
+        if not self._options.live and not self._options.loop:
+            self._expected_pictures = _count_pictures(container, video, self._rate)
         if not self._timeline.pinned:
             self._start_us = self._first_time_us(container)
 
@@ -241,6 +243,14 @@ def _main_video(container: InputContainer, name: str) -> VideoStream:
             return stream
     message = f"source {name}: no video stream"
     raise MediaError(message)
+
+
+def _count_pictures(container: InputContainer, video: VideoStream, rate: Fraction) -> int | None:
+    if video.frames:
+        return video.frames
+    if video.duration and video.time_base:
+        return round(video.duration * video.time_base * rate)
+    return round(Fraction(container.duration, av.time_base) * rate) if container.duration else None
 
 
 def _is_attachment(stream: Stream) -> bool:

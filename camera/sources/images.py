@@ -27,7 +27,9 @@ class ImageFolder(GeneratedSource):
     def pictures(self) -> Iterator[av.VideoFrame]:
         """The folder's pictures, decoded one at a time."""
         size: tuple[int, int] | None = None
-        for path in picture_paths(self._folder):
+        paths = picture_paths(self._folder)
+        self._expected_pictures = None if self._loop else len(paths)
+        for path in paths:
             picture = read_picture(path)
             size = size or (picture.width, picture.height)
             if (picture.width, picture.height) != size:

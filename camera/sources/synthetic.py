@@ -51,6 +51,7 @@ class SyntheticScene(GeneratedSource):
         )
         self._width, self._height = width & ~1, height & ~1
         self._num_pictures = None if seconds is None else max(1, round(seconds * rate))
+        self._expected_pictures = self._num_pictures
         random = np.random.default_rng(seed)
         self._wall = _draw_wall(random, self._width, self._height, seed)
         self._noise = [

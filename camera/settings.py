@@ -1,0 +1,173 @@
+"""The configuration of one camera: a YAML file, three lines at least, every key overridable.
+
+    source: rtsp://gate.example/stream        # or a file, a folder, /dev/video0, synthetic:
+    camera: gate.camera
+    recipients: [custody.recipient]
+
+Environment variables win over the file: ``VEILCAM__RECORD__FOLDER=/srv`` sets ``record.folder``. ``${NAME}``
+in a value is replaced by an environment variable, so that passwords stay out of the file. Relative paths are
+relative to the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from base.errors import UsageError
+from camera.cutter import CutRules
+from camera.publisher import CodingOptions
+from camera.recorder import RecorderOptions
+from camera.retention import RetentionRules
+from camera.settings_file import anchor_paths, expanded, from_environment, merge, read_yaml
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class CodingSettings(_Section):
+    """How the protected and the sealed layer are coded."""
+
+    sealed: Literal["copy", "av1", "hevc", "h264", "ffv1", "none"] | None = None
+    sealed_crf: float | None = Field(default=None, ge=0, le=63)
+    sealed_preset: str | None = None
+    crf: float = Field(default=26.0, ge=0, le=51)
+    preset: str = "veryfast"
+    max_bitrate_kbps: int | None = Field(default=None, ge=100, le=200_000)
+    threads: int = Field(default=1, ge=1, le=16)
+
+
+class SegmentSettings(_Section):
+    """Lengths of segments in seconds, and of an epoch."""
+
+    target_s: float = Field(default=2.0, gt=0, le=30)
+    min_s: float = Field(default=1.0, gt=0, le=30)
+    max_s: float = Field(default=4.0, gt=0, le=30)
+    epoch_s: float = Field(default=600.0, ge=10, le=86_400)
+
+
+class RecordSettings(_Section):
+    """Recording; off unless a folder is named."""
+
+    folder: Path | None = None
+    file_minutes: float = Field(default=10.0, gt=0, le=24 * 60)
+    max_age_days: float | None = Field(default=None, gt=0)
+    max_gb: float | None = Field(default=None, gt=0)
+    min_free_mb: float = Field(default=256.0, ge=0)
+
+
+class HttpSettings(_Section):
+    """The page and WHEP. Binding wider than loopback needs a token."""
+
+    listen: str = "127.0.0.1:8080"
+    token_file: Path | None = None
+    max_viewers: int = Field(default=16, ge=1, le=256)
+
+
+class CameraSettings(_Section):
+    """One camera."""
+
+    source: str = Field(min_length=1)
+    camera: Path
+    recipients: tuple[Path, ...] = Field(min_length=1, max_length=64)
+    name: str = Field(default="camera", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    loop: bool = False
+    realtime: bool = True
+    source_options: dict[str, str] = Field(default_factory=dict)
+    open_timeout_s: float = Field(default=10.0, gt=0, le=120)
+    read_timeout_s: float = Field(default=5.0, gt=0, le=120)
+    queue_frames: int = Field(default=2, ge=1, le=64)
+    protector_threads: int | None = Field(default=None, ge=1, le=64)
+    coding: CodingSettings = Field(default_factory=CodingSettings)
+    segments: SegmentSettings = Field(default_factory=SegmentSettings)
+    record: RecordSettings = Field(default_factory=RecordSettings)
+    http: HttpSettings = Field(default_factory=HttpSettings)
+
+    def coding_options(self) -> CodingOptions:
+        """What the pipeline takes.
+
+        Raises:
+            UsageError: segment lengths that contradict each other.
+        """
+        coding = self.coding
+        return CodingOptions(
+            sealed=coding.sealed,
+            sealed_crf=coding.sealed_crf,
+            sealed_preset=coding.sealed_preset,
+            crf=coding.crf,
+            preset=coding.preset,
+            max_bitrate_bps=None if coding.max_bitrate_kbps is None else coding.max_bitrate_kbps * 1000,
+            threads=coding.threads,
+            cut=CutRules(self.segments.target_s, self.segments.min_s, self.segments.max_s),
+        )
+
+    def recorder_options(self) -> RecorderOptions | None:
+        """What the recorder takes; None when nothing is recorded."""
+        record = self.record
+        if record.folder is None:
+            return None
+        return RecorderOptions(
+            record.folder,
+            self.name,
+            file_s=60 * record.file_minutes,
+            retention=RetentionRules(
+                None if record.max_age_days is None else 86_400 * record.max_age_days,
+                None if record.max_gb is None else round(1e9 * record.max_gb),
+            ),
+            min_free_bytes=round(1e6 * record.min_free_mb),
+        )
+
+
+def load_settings(
+    path: Path | None, environment: Mapping[str, str], overrides: Mapping[str, Any] | None = None
+) -> CameraSettings:
+    """Read a camera's settings; ``overrides`` (from the command line, nested) win over the environment.
+
+    Raises:
+        UsageError: not YAML, an unknown key (with the nearest known one), or a value that is not allowed;
+            the message names the dotted path and never the value.
+        LimitExceeded: the file is longer than 64 KiB.
+    """
+    values = {} if path is None else read_yaml(path)
+    base = Path() if path is None else path.parent
+    values = expanded(values, environment)
+    anchor_paths(values, base)
+    merge(values, from_environment(environment))
+    merge(values, overrides or {})
+    try:
+        settings = CameraSettings.model_validate(values)
+    except ValidationError as error:
+        where = "settings" if path is None else path.name
+        message = f"{where}: " + "; ".join(_explain(problem) for problem in error.errors(include_url=False))
+        raise UsageError(message) from None
+    settings.coding_options()
+    return settings
+
+
+def _explain(problem: Any) -> str:  # noqa: ANN401
+    path = [str(part) for part in problem["loc"]]
+    dotted = ".".join(path)
+    if problem["type"] == "missing":
+        return f"{dotted}: is missing"
+    if problem["type"] != "extra_forbidden":
+        return f"{dotted}: {problem['msg']}"
+    close = difflib.get_close_matches(path[-1], _known_keys(path[:-1]), n=1)
+    hint = (
+        f", did you mean {close[0]}?" if close else f", expected one of {', '.join(_known_keys(path[:-1]))}"
+    )
+    return f"{dotted}: unknown key{hint}"
+
+
+def _known_keys(path: list[str]) -> list[str]:
+    model: type[BaseModel] = CameraSettings
+    for part in path:
+        inner = model.model_fields[part].annotation if part in model.model_fields else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)
