@@ -22,7 +22,8 @@ from base.errors import FormatError, MediaError
 from codec.access_unit import AccessUnit
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.nal import AvcConfig, parameter_sets
-from codec.writers import ContainerWriter, Fmp4Writer, recover_part
+from codec.recovery import is_cut_short, recover_part
+from codec.writers import ContainerWriter, Fmp4Writer
 
 __all__ = [
     "ContainerWriter",
@@ -44,6 +45,7 @@ _URL_PROTOCOLS = "http,https,tcp,tls,udp,rtp,rtsp,srtp"
 _PROBE_BYTES = 32 * 1024 * 1024  # the first unit may be as large as FILE_UNIT_CAP_BYTES
 _OPEN_TIMEOUT_S = 10.0
 _READ_TIMEOUT_S = 30.0
+_OPEN_ENDED = ("mpegts", "h264")
 _DEFAULT_RATE = Fraction(25)
 
 Input = str | Path | BinaryIO
@@ -89,14 +91,17 @@ class UnitReader:
     muxer moved them into the container's header, they are put back.
     """
 
-    def __init__(self, container: InputContainer, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Take an open container. Use ``read_access_units``.
+    def __init__(
+        self, container: InputContainer, limits: Limits = DEFAULT_LIMITS, *, is_short: bool = False
+    ) -> None:
+        """Take an open container, and whether its file is known to break off. Use ``read_access_units``.
 
         Raises:
             MediaError: it holds no H.264 video.
         """
         self._container = container
         self._limits = limits
+        self._is_short = is_short
         self._stream = _video(container)
         self._length_size = 0
         self._sets: tuple[bytes, ...] = ()
@@ -105,6 +110,11 @@ class UnitReader:
         self._use_extradata(self._stream.codec_context.extradata or b"")
         self._units = self._read()
         self.track = _track(container, self._stream, self._sets)
+
+    @property
+    def last_may_be_cut(self) -> bool:
+        """Whether the format cannot tell if its last unit is whole: TS and raw H.264 mark no ends."""
+        return self.track.container in _OPEN_ENDED
 
     @property
     def problems(self) -> tuple[ReadProblem, ...]:
@@ -136,6 +146,8 @@ class UnitReader:
                     yield from self._unit(packet)
         except av.FFmpegError as error:
             self._note(f"the file breaks off: {error.strerror or error}")
+        if self._is_short:
+            self._note("the file is shorter than it says: it breaks off")
 
     def _unit(self, packet: Packet[VideoStream]) -> Iterator[AccessUnit]:
         time_us = self._time_us(packet)
@@ -149,8 +161,10 @@ class UnitReader:
         except FormatError as error:
             self._note(str(error))
             return
-        if unit.nals:
-            yield unit.with_parameter_sets(self._sets) if unit.is_keyframe else unit
+        if not unit.has_picture:
+            self._note("a unit without a picture")
+            return
+        yield unit.with_parameter_sets(self._sets) if unit.is_keyframe else unit
 
     def _parse(self, packet: Packet[VideoStream], time_us: int) -> AccessUnit:
         data = bytes(packet)
@@ -168,7 +182,7 @@ class UnitReader:
 
     def _time_us(self, packet: Packet[VideoStream]) -> int:
         ticks = packet.pts if packet.pts is not None else packet.dts
-        if ticks is not None:
+        if ticks is not None and self.track.container != "h264":
             self._last_us = round(ticks * packet.time_base * 1_000_000)
         elif self._last_us is None:
             self._last_us = 0
@@ -193,38 +207,52 @@ def read_access_units(source: Input, limits: Limits = DEFAULT_LIMITS) -> UnitRea
     Raises:
         MediaError: nothing can be read: no such file, another format, no H.264 video.
     """
-    container = _open(source)
+    container, is_short = _open(source)
     try:
-        return UnitReader(container, limits)
+        return UnitReader(container, limits, is_short=is_short)
     except BaseException:
         container.close()
         raise
 
 
-def _open(source: Input) -> InputContainer:
+def _open(source: Input) -> tuple[InputContainer, bool]:
+    """The open container, and whether it is a file that was cut."""
     if isinstance(source, str) and "://" in source:
-        return _av_open(
-            source, _redact(source), {"format_whitelist": _URL_FORMATS, "protocol_whitelist": _URL_PROTOCOLS}
-        )
+        options = {"format_whitelist": _URL_FORMATS, "protocol_whitelist": _URL_PROTOCOLS}
+        return _av_open(source, _redact(source), options, timeout=(_OPEN_TIMEOUT_S, _READ_TIMEOUT_S)), False
     options = {"format_whitelist": _FILE_FORMATS, "protocol_whitelist": "file"}
     if isinstance(source, str | Path):
         path = Path(source)
         try:
             with path.open("rb") as file:
-                head = file.read(5)
+                head, is_short = _peek(file)
         except OSError as error:
             message = f"{path}: {error.strerror}"
             raise MediaError(message) from error
-        return _av_open(f"file:{path}", str(path), options, _format_of(head))
-    head = source.read(5)
-    source.seek(0)
-    return _av_open(source, "file", options, _format_of(head))
+        container = _av_open(f"file:{path}", str(path), options, container_format=_format_of(head))
+    else:
+        head, is_short = _peek(source)
+        container = _av_open(source, "file", options, container_format=_format_of(head))
+    return container, is_short
+
+
+def _peek(file: BinaryIO) -> tuple[bytes, bool]:
+    """The first bytes, and whether the file breaks off; leaves it at its beginning."""
+    is_short = is_cut_short(file)
+    file.seek(0)
+    head = file.read(5)
+    file.seek(0)
+    return head, is_short
 
 
 def _av_open(
-    file: str | BinaryIO, name: str, options: dict[str, str], container_format: str | None = None
+    file: str | BinaryIO,
+    name: str,
+    options: dict[str, str],
+    *,
+    container_format: str | None = None,
+    timeout: tuple[float, float] | None = None,
 ) -> InputContainer:
-    is_url = _URL_FORMATS in options.values()
     try:
         return av.open(
             file,
@@ -232,7 +260,7 @@ def _av_open(
             format=container_format,
             container_options=options | {"probesize": str(_PROBE_BYTES)},
             metadata_errors="replace",
-            timeout=(_OPEN_TIMEOUT_S, _READ_TIMEOUT_S) if is_url else None,
+            timeout=timeout,
         )
     except (av.FFmpegError, ValueError) as error:
         reason = error.strerror if isinstance(error, av.FFmpegError) else str(error)
@@ -269,12 +297,18 @@ def _video(container: InputContainer) -> VideoStream:
     raise MediaError(message)
 
 
+def _rate(container: InputContainer, stream: VideoStream) -> Fraction:
+    if container.format.name == "h264":  # libav counts at 25; the SPS may know better
+        return stream.codec_context.framerate or _DEFAULT_RATE
+    return stream.average_rate or stream.guessed_rate or _DEFAULT_RATE
+
+
 def _track(container: InputContainer, stream: VideoStream, sets: tuple[bytes, ...]) -> VideoTrack:
     return VideoTrack(
         container=container.format.name,
         width=stream.width,
         height=stream.height,
         time_base=stream.time_base or Fraction(1, 1_000_000),
-        rate=stream.average_rate or stream.guessed_rate or _DEFAULT_RATE,
+        rate=_rate(container, stream),
         parameter_sets=sets,
     )

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from base.errors import Malformed
 from codec.access_unit import AccessUnit
 from codec.nal import AvcConfig
 
@@ -144,7 +145,14 @@ def index(entries: Sequence[FragmentEntry]) -> bytes:
 
 
 def set_duration(init: bytes, duration_us: int) -> bytes:
-    """An initialisation segment of ours with its duration changed."""
+    """An initialisation segment of ours with its duration changed.
+
+    Raises:
+        Malformed: it is not one of ours.
+    """
+    if not all(name in init for name in (b"mvhd", b"tkhd", b"mdhd", b"mehd")):
+        message = "MP4 head: not laid out as ours are"
+        raise Malformed(message)
     patched = bytearray(init)
     value = struct.pack(">Q", duration_us)
     # From each box's name: version and flags (4 bytes), then the fields before the duration.
@@ -157,3 +165,20 @@ def set_duration(init: bytes, duration_us: int) -> bytes:
     for name, offset in places:
         patched[name + offset : name + offset + 8] = value
     return bytes(patched)
+
+
+def fragment_times(moof: bytes) -> tuple[int, int]:
+    """Start and end of a fragment of ours, in microseconds.
+
+    Raises:
+        Malformed: another layout than ``fragment`` writes.
+    """
+    # moof, mfhd, traf and tfhd take 48 bytes, tfdt 20, and trun 20 before its rows of 12.
+    tfdt, trun, rows = 48, 68, 88
+    names = moof[tfdt + 4 : tfdt + 8], moof[trun + 4 : trun + 8]
+    if names != (b"tfdt", b"trun") or (len(moof) - rows) % 12:
+        message = "MP4 fragment: not laid out as ours are"
+        raise Malformed(message)
+    start_us = int.from_bytes(moof[tfdt + 12 : trun], "big")
+    durations = struct.iter_unpack(">III", moof[rows:])
+    return start_us, start_us + sum(duration for duration, _, _ in durations)

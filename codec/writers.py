@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +17,6 @@ from codec.nal import AvcConfig, NalType, join_annexb, nal_type
 from codec.packets import SealedPacket, SealedStream, StreamKind
 
 _DEFAULT_FRAME_US = 40_000
-_BOX_HEAD = struct.Struct(">I4s")
 _MICROSECONDS = Fraction(1, 1_000_000)
 
 
@@ -52,6 +49,7 @@ class Fmp4Writer:
         self._growing = growing
         self._size = (width, height)
         self._file: BinaryIO | None = _create(self.part_path, mode, replace=growing)
+        self._bytes_written = 0
         self._init = b""
         self._units: list[AccessUnit] = []
         self._entries: list[FragmentEntry] = []
@@ -60,8 +58,8 @@ class Fmp4Writer:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of all finished segments and the head."""
-        return self._file.tell() if self._file is not None else 0
+        """Bytes of all finished segments and the head; safe from any thread."""
+        return self._bytes_written
 
     def write(self, unit: AccessUnit) -> None:
         """Take the next unit. It reaches the file when its segment ends.
@@ -69,6 +67,7 @@ class Fmp4Writer:
         Raises:
             MediaError: the first unit has no SPS and PPS, or a later one changes them.
         """
+        self._open_file()
         if unit.is_keyframe and self._units:
             self._end_segment(unit.pts_us)
         if not self._init:
@@ -131,10 +130,7 @@ class Fmp4Writer:
 
     def _end_segment(self, next_us: int) -> None:
         start_us = max(self._units[0].pts_us - self._first_us, self._end_us)
-        if self._file is None:
-            message = f"{self.path.name}: is closed"
-            raise UsageError(message)
-        entry = FragmentEntry(start_us, self._file.tell())
+        entry = FragmentEntry(start_us, self._bytes_written)
         duration_us = max(next_us - self._units[0].pts_us, len(self._units))
         self._write(fragment(len(self._entries) + 1, start_us, self._units, next_us))
         self._entries.append(entry)
@@ -142,53 +138,17 @@ class Fmp4Writer:
         self._units.clear()
 
     def _write(self, data: bytes) -> None:
+        file = self._open_file()
+        file.write(data)
+        if self._growing:
+            _sync(file)
+        self._bytes_written += len(data)
+
+    def _open_file(self) -> BinaryIO:
         if self._file is None:
             message = f"{self.path.name}: is closed"
             raise UsageError(message)
-        self._file.write(data)
-        if self._growing:
-            _sync(self._file)
-
-
-def recover_part(part_path: Path) -> Path | None:
-    """Finish a ``NAME.part`` that a crash or power cut left: cut it after its last whole segment and name it.
-
-    Returns:
-        The finished file's path; None if there was no whole segment, in which case the part is removed.
-
-    Raises:
-        UsageError: the file is not called ``NAME.part``.
-    """
-    if part_path.suffix != ".part":
-        message = f"{part_path.name}: expected a name that ends in .part"
-        raise UsageError(message)
-    end = 0
-    with part_path.open("r+b") as file:
-        for kind, box_end in _whole_boxes(file):
-            if kind == b"mdat":
-                end = box_end
-        file.truncate(end)
-        _sync(file)
-    if not end:
-        part_path.unlink()
-        return None
-    path = part_path.with_suffix("")
-    part_path.replace(path)
-    sync_folder(path.parent)
-    return path
-
-
-def _whole_boxes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Kind and end offset of the boxes that are there in full, in order."""
-    length = file.seek(0, os.SEEK_END)
-    offset = 0
-    while offset + _BOX_HEAD.size <= length:
-        file.seek(offset)
-        size, kind = _BOX_HEAD.unpack(file.read(_BOX_HEAD.size))
-        if size < _BOX_HEAD.size or offset + size > length:
-            return
-        offset += size
-        yield kind, offset
+        return self._file
 
 
 def _config(unit: AccessUnit, path: Path) -> AvcConfig:
