@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+_LEDGER = Path(tempfile.mkdtemp(prefix="veilcam-tests-")) / "ledger.jsonl"  # never the user's own
 PASSPHRASE = "correct horse battery staple"
 
 
@@ -32,7 +34,8 @@ def environment(**extra: str) -> dict[str, str]:
     """Ours, with the passphrase, without anything that could change the outcome."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("VEILCAM_")}
     search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**kept, "PYTHONPATH": search, "VEILCAM_PASSPHRASE": PASSPHRASE, **extra}
+    ours = {"PYTHONPATH": search, "VEILCAM_PASSPHRASE": PASSPHRASE, "VEILCAM_LEDGER": str(_LEDGER)}
+    return {**kept, **ours, **extra}
 
 
 def command(*arguments: str | Path) -> list[str]:

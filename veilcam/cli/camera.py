@@ -1,10 +1,150 @@
-"""``veilcam camera``."""
+"""``veilcam camera``: run a camera."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-app = typer.Typer(help="Run a camera.", no_args_is_help=True)
+from veilcam.cli.options import JsonFlag, examples
+from veilcam.cli.output import Output
+from veilcam.cli.protect import SealedMode
+
+if TYPE_CHECKING:
+    from camera.pipeline import Pipeline
+    from camera.service import CameraService, ServiceOptions
+    from camera.settings import CameraSettings
+
+app = typer.Typer(
+    help="Run a camera.",
+    epilog=examples("veilcam camera run --source /dev/video0 -r custodian.recipient -c gate.camera"),
+    no_args_is_help=True,
+)
+
+
 @app.callback()
 def _group() -> None:
-    pass
+    """Run a camera."""
+
+
+@app.command(
+    "run",
+    epilog=examples(
+        "veilcam camera run --source /dev/video0 --recipient custodian.recipient --camera gate.camera",
+        "veilcam camera run --source rtsp://10.0.0.5/stream1 -r a.recipient -r b.recipient -c gate.camera --record /srv/video",
+        "veilcam camera run --source in.mp4 --loop -r custodian.recipient -c gate.camera --listen 127.0.0.1:0",
+        "VEILCAM_TOKEN=... veilcam camera run --config gate.yaml --listen 0.0.0.0:8080",
+    ),
+)
+def run(
+    *,
+    source: Annotated[
+        str | None, typer.Option(metavar="URI", help="Device, URL, file, images:FOLDER or synthetic:.")
+    ] = None,
+    recipient: Annotated[
+        list[Path] | None,
+        typer.Option("--recipient", "-r", metavar="FILE", help="NAME.recipient that may decode; repeat for several."),
+    ] = None,
+    camera: Annotated[
+        Path | None, typer.Option("--camera", "-c", metavar="FILE", help="NAME.camera file that signs.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of page and WHEP [127.0.0.1:8080].")
+    ] = None,
+    record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record into this folder.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings (YAML); options win over it.")] = None,
+    sealed: SealedMode = None,
+    crf: Annotated[
+        float | None, typer.Option(min=0, max=51, help="Quality of the protected picture [26]; lower is better.")
+    ] = None,
+    loop: Annotated[bool, typer.Option("--loop", help="Begin a file again at its end.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name on the page and of recordings.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Access token; else VEILCAM_TOKEN. Needed beyond loopback.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Protect a live source, show it over WebRTC and record it, until Ctrl-C or SIGTERM.
+
+    The page is at the address of --listen, the WHEP endpoint at /whep; /healthz, /readyz and /metrics are for
+    supervision. With --json one line is printed when it is ready and one when it has ended. VEILCAM_LOG sets the
+    log level (warning).
+    """
+    from camera.service import serve_camera
+    from camera.settings import load_settings
+    from veilcam.cli.logs import configure_logging
+    from veilcam.cli.paths import existing_file
+
+    configure_logging("warning")
+    output = Output(as_json)
+    overrides = _given(
+        source=source,
+        recipients=[str(path) for path in recipient] if recipient else None,
+        camera=str(camera) if camera else None,
+        loop=loop or None,
+        name=name,
+        coding=_given(sealed=sealed, crf=crf),
+        record=_given(folder=str(record) if record else None),
+        http=_given(listen=listen, token_file=str(token_file) if token_file else None),
+    )
+    settings = load_settings(existing_file(config, "--config") if config else None, os.environ, overrides)
+    pipeline, options = _prepare(settings)
+    serve_camera(pipeline, options, on_ready=lambda ready: _announce(ready, output))
+    stats = pipeline.stats()
+    output.say(f"ended: {stats.frames_out} pictures in {stats.segments} segments")
+    output.event({"event": "ended", "ok": True, "pictures": stats.frames_out, "segments": stats.segments})
+
+
+def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
+    from camera.access import ListenAddress, find_token
+    from camera.http import HttpOptions
+    from camera.pipeline import Pipeline, PipelineOptions
+    from camera.service import ServiceOptions
+    from camera.sources import open_source
+    from keys import EpochRing
+    from models import load_protector
+    from veilcam.cli.key_files import camera_key_from, recipients_from
+
+    camera_key = camera_key_from(settings.camera)
+    recipients = recipients_from(settings.recipients)
+    token = find_token(settings.http.token_file, os.environ)
+    http = HttpOptions(ListenAddress.parse(settings.http.listen), token)
+    nothing_sealed = settings.coding.sealed == "none"
+    epochs = None if nothing_sealed else EpochRing(camera_key.camera_id, recipients, epoch_s=settings.segments.epoch_s)
+    source = open_source(
+        settings.source,
+        loop=settings.loop,
+        realtime=settings.realtime,
+        options=settings.source_options,
+        open_timeout_s=settings.open_timeout_s,
+        read_timeout_s=settings.read_timeout_s,
+    )
+    pipeline = Pipeline(
+        source,
+        load_protector(threads=settings.protector_threads),
+        camera_key,
+        epochs,
+        PipelineOptions(settings.coding_options(), settings.queue_frames),
+    )
+    options = ServiceOptions(
+        name=settings.name,
+        http=http,
+        max_viewers=settings.http.max_viewers,
+        record=settings.recorder_options(),
+    )
+    return pipeline, options
+
+
+def _given(**values: Any) -> dict[str, Any] | None:  # noqa: ANN401  # whatever the settings take
+    return {name: value for name, value in values.items() if value is not None} or None
+
+
+def _announce(service: CameraService, output: Output) -> None:
+    output.say(f"page:  {service.url}")
+    output.say(f"WHEP:  {service.whep_url}")
+    if service.options.record is not None:
+        output.say(f"files: {service.options.record.folder}")
+    output.say("Ctrl-C ends it")
+    output.event({"event": "ready", "url": service.url, "whep": service.whep_url})

@@ -1,5 +1,121 @@
-"""Placeholder."""
+"""``veilcam protect``."""
+
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import typer
+
+from base.errors import UsageError
+from veilcam.cli.options import CameraFile, ForceFlag, JsonFlag, RecipientFiles, examples
+from veilcam.cli.output import Output
+
+if TYPE_CHECKING:
+    from keys import CameraKey, EpochRing
+
+Sealed = Literal["copy", "av1", "hevc", "h264", "ffv1", "none"]
+SealedMode = Annotated[
+    Sealed | None,
+    typer.Option(
+        "--sealed",
+        help="How the original is kept: copy keeps the source's own stream, ffv1 every pixel. "
+        "Default: copy where the source allows it, else h264.",
+        show_default=False,
+    ),
+]
+Crf = Annotated[float, typer.Option(min=0, max=51, help="Quality of the protected picture; lower is better.")]
+SealedCrf = Annotated[
+    float | None, typer.Option(min=0, max=63, help="Quality of a sealed original that is coded here.")
+]
+
+
 def register(app: typer.Typer) -> None:
-    """Nothing yet."""
+    """Add the command to ``app``."""
+    epilog = examples(
+        "veilcam protect in.mp4 -o out.mp4 --recipient custodian.recipient --camera gate.camera",
+        "veilcam protect in.avi -o out.mkv -r a.recipient -r b.recipient -c gate.camera --sealed ffv1",
+    )
+    app.command("protect", epilog=epilog)(protect)
+
+
+def protect(
+    source: Annotated[str, typer.Argument(metavar="IN", help="Video file, or images:FOLDER.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT", help="Protected video: .mp4, .mkv, .mov, .ts or .h264.")
+    ],
+    recipient: RecipientFiles | None = None,
+    camera: CameraFile,
+    sealed: SealedMode = None,
+    crf: Crf = 26.0,
+    sealed_crf: SealedCrf = None,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a protected video of IN that carries its encrypted original."""
+    from camera.protect_file import protect_file
+    from camera.publisher import CodingOptions
+    from models import load_protector
+    from veilcam.cli.key_files import camera_key_from
+    from veilcam.cli.paths import different_files, existing_file, new_file
+
+    output = Output(as_json)
+    if ":" not in source:
+        existing_file(Path(source), "IN")
+    new_file(out, force=force)
+    different_files(Path(source), out)
+    camera_key = camera_key_from(camera)
+    epochs = epochs_for(camera_key, recipient or [], sealed)
+    protector = load_protector()
+    with output.progress("protecting") as advance:
+        made = protect_file(
+            source,
+            out,
+            protector=protector,
+            camera_key=camera_key,
+            epochs=epochs,
+            coding=CodingOptions(sealed=sealed, crf=crf, sealed_crf=sealed_crf),
+            progress=lambda done, total: advance(done / total if total else 0.0),
+        )
+    rate = made.pictures / made.seconds if made.seconds else 0.0
+    output.say(
+        f"{out}: {made.pictures} pictures of {made.width}x{made.height} in {made.segments} segments, "
+        f"{made.num_bytes / 1e6:.1f} MB, original sealed as {made.sealed_mode} "
+        f"({made.seconds:.1f} s, {rate:.0f} pictures/s on {protector.backend})"
+    )
+    output.result(
+        {
+            "ok": True,
+            "source": source,
+            "out": str(out),
+            "pictures": made.pictures,
+            "segments": made.segments,
+            "width": made.width,
+            "height": made.height,
+            "sealed_mode": made.sealed_mode,
+            "sealed_bytes": made.sealed_bytes,
+            "bytes": made.num_bytes,
+            "seconds": round(made.seconds, 2),
+            "model_id": protector.model_id.hex(),
+            "backend": protector.backend,
+        }
+    )
+
+
+def epochs_for(camera_key: CameraKey, recipients: list[Path], sealed: Sealed | None) -> EpochRing | None:
+    """The epoch ring for the recipients' files; None where nothing is sealed.
+
+    Raises:
+        UsageError: no recipient although something is sealed, or one although nothing is.
+    """
+    from keys import EpochRing
+    from veilcam.cli.key_files import recipients_from
+
+    if sealed == "none":
+        if recipients:
+            raise UsageError("--recipient: with --sealed none there is nothing to recover; leave one of them out")
+        return None
+    if not recipients:
+        raise UsageError("--recipient: at least one is needed (veilcam keys recipient NAME makes one)")
+    return EpochRing(camera_key.camera_id, recipients_from(recipients))

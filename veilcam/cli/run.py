@@ -11,6 +11,7 @@ import typer
 
 from base.errors import VeilError
 from veilcam.cli.app import app
+from veilcam.cli.logs import configure_logging
 from veilcam.exit_codes import ExitCode, exit_code_of
 
 # typer does not export the base class of its usage errors, and newer releases ship click under a private name.
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = typer.main.get_command(app)
     try:
+        configure_logging()
         result = command.main(args=arguments, prog_name="veilcam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         print("veilcam: interrupted", file=sys.stderr)

@@ -40,8 +40,9 @@ class Commands:
     say: Say
 
     def environment(self) -> Mapping[str, str]:
-        """The child's environment."""
-        return {**os.environ, "VEILCAM_PASSPHRASE": self.passphrase}
+        """The child's environment; openings go to a ledger of the demonstration's own."""
+        ledger = str(self.folder / "ledger.jsonl")
+        return {**os.environ, "VEILCAM_PASSPHRASE": self.passphrase, "VEILCAM_LEDGER": ledger}
 
     def argv(self, *arguments: str) -> list[str]:
         """The full command line of ``veilcam`` with ``arguments`` and ``--json``."""
