@@ -1,0 +1,231 @@
+"""Reports: what was found, as values, as JSON, and as plain text for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from base.version import __version__
+from codec.evidence import Letter, SegmentEvidence
+from forensics.canonical import MAX_INTEGER, JsonObject, JsonValue
+from forensics.selection import iso_time
+from forensics.verdict import Conclusion, Verdict
+
+REPORT_VERSION = 1
+TOOL = f"veilcam {__version__}"
+_MAX_REASONS = 50
+_MAX_TEXT_ROWS = 12
+_INTEGRITY_EXIT = 3
+
+LETTERS = {
+    Letter.AUTHENTIC: "authentic",
+    Letter.SEALED_GONE: "authentic, its sealed data is gone",
+    Letter.TAMPERED: "tampered",
+    Letter.MISSING: "missing",
+    Letter.UNVERIFIABLE: "here, not proven",
+    Letter.NO_DATA: "no veilcam data",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """The file that was read. SHA-256 over all of it."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"name": self.name, "bytes": self.num_bytes, "sha256": self.sha256}
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """The evidence for one segment, for tables.
+
+    Attributes:
+        ordinal: place in the file, from 0.
+        frames_expected: pictures that the signature lists; None without a usable one.
+        frames_received: pictures of the segment that are here.
+        letters: one per picture, see `codec.evidence.Letter`.
+        reasons: at most 50 sentences; `num_reasons` counts all.
+    """
+
+    ordinal: int
+    stream_id: str | None
+    index: int | None
+    camera_id: str | None
+    epoch_id: str | None
+    start_us: int | None
+    end_us: int | None
+    frames_expected: int | None
+    frames_received: int
+    letters: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    num_reasons: int
+
+    @classmethod
+    def of(cls, ordinal: int, evidence: SegmentEvidence) -> SegmentRow:
+        """Make the row for one segment's evidence."""
+        return cls(
+            ordinal=ordinal,
+            stream_id=_hex(evidence.stream_id),
+            index=evidence.segment_index,
+            camera_id=_hex(evidence.camera_id),
+            epoch_id=_hex(evidence.epoch_id),
+            start_us=evidence.start_us,
+            end_us=evidence.end_us,
+            frames_expected=evidence.num_signed,
+            frames_received=evidence.num_present,
+            letters=evidence.letters,
+            verdict=evidence.verdict,
+            reasons=tuple(str(finding) for finding in evidence.findings[:_MAX_REASONS]),
+            num_reasons=len(evidence.findings),
+        )
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"part {self.ordinal + 1}" if self.index is None else f"segment {self.index}"
+
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "ordinal": self.ordinal,
+            "stream": self.stream_id,
+            "index": json_integer(self.index),
+            "camera": self.camera_id,
+            "epoch": self.epoch_id,
+            "start": json_time(self.start_us),
+            "end": json_time(self.end_us),
+            "frames_expected": self.frames_expected,
+            "frames_received": self.frames_received,
+            "letters": self.letters,
+            "verdict": self.verdict.value,
+            "reasons": list(self.reasons),
+            "num_reasons": self.num_reasons,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all segments. ``frames`` counts pictures by letter."""
+
+    segments: int
+    segments_by_verdict: dict[Verdict, int]
+    frames: dict[Letter, int]
+
+    @classmethod
+    def of(cls, rows: tuple[SegmentRow, ...]) -> Totals:
+        """Add up."""
+        verdicts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+        frames = {letter: sum(row.letters.count(letter.value) for row in rows) for letter in Letter}
+        return cls(len(rows), verdicts, frames)
+
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "segments": self.segments,
+            "segments_by_verdict": {verdict.value: n for verdict, n in self.segments_by_verdict.items()},
+            "frames": {letter.name.lower(): n for letter, n in self.frames.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """What `forensics.verify_file.verify` found.
+
+    Attributes:
+        camera_id: whose signatures were expected, in hexadecimal; None if no key was given.
+        damage: where the file itself could not be read.
+    """
+
+    input: InputFile
+    camera_id: str | None
+    conclusion: Conclusion
+    segments: tuple[SegmentRow, ...]
+    damage: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the whole recording."""
+        return self.conclusion.verdict
+
+    @property
+    def exit_code(self) -> int:
+        """0 for AUTHENTIC, 3 for everything else."""
+        return 0 if self.verdict is Verdict.AUTHENTIC else _INTEGRITY_EXIT
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over the segments."""
+        return Totals.of(self.segments)
+
+    def as_json(self) -> JsonObject:
+        """Return the report as a JSON document."""
+        return {
+            "report": "verify",
+            "v": REPORT_VERSION,
+            "tool": TOOL,
+            "verdict": self.verdict.value,
+            "exit_code": self.exit_code,
+            **evidence_json(self),
+        }
+
+    def text(self) -> str:
+        """Return a summary for people, several lines."""
+        return "\n".join([f"{self.verdict.name}  {self.input.name}", *evidence_text(self)])
+
+
+def evidence_json(report: VerificationReport) -> JsonObject:
+    """Return what verifying found, for this report and for those that build on it."""
+    return {
+        "causes": list(report.conclusion.causes),
+        "num_causes": report.conclusion.num_causes,
+        "input": report.input.as_json(),
+        "camera": report.camera_id,
+        "totals": report.totals.as_json(),
+        "damage": list(report.damage),
+        "segments": [row.as_json() for row in report.segments],
+    }
+
+
+def evidence_text(report: VerificationReport) -> list[str]:
+    """Return what verifying found, as lines for people."""
+    totals = report.totals
+    lines = [f"  {cause}" for cause in report.conclusion.causes]
+    if (more := report.conclusion.num_causes - len(report.conclusion.causes)) > 0:
+        lines.append(f"  and {more} more")
+    lines.append(f"  sha256    {report.input.sha256}")
+    lines.append(f"  camera    {report.camera_id or 'no key given: signatures were not checked'}")
+    lines.append(f"  segments  {totals.segments}{_span(report.segments)}")
+    counts = [f"{n} {LETTERS[letter]}" for letter, n in totals.frames.items() if n]
+    lines.append(f"  pictures  {'; '.join(counts) or 'none'}")
+    lines += [f"  damage    {text}" for text in report.damage[:_MAX_TEXT_ROWS]]
+    odd = [row for row in report.segments if row.reasons and row.verdict is not Verdict.AUTHENTIC]
+    lines += [f"  {row.name:<12}{row.verdict.name:<13}{row.letters[:60]}" for row in odd[:_MAX_TEXT_ROWS]]
+    if len(odd) > _MAX_TEXT_ROWS:
+        lines.append(f"  and {len(odd) - _MAX_TEXT_ROWS} more segments; all are in the JSON report")
+    return lines
+
+
+def _span(rows: tuple[SegmentRow, ...]) -> str:
+    times = [(row.start_us, row.end_us) for row in rows]
+    starts = [start for start, _ in times if start is not None]
+    ends = [end for _, end in times if end is not None]
+    return f", {iso_time(min(starts))} to {iso_time(max(ends))}" if starts and ends else ""
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def json_integer(value: int | None) -> JsonValue:
+    """Return an integer that every JSON reader keeps; beyond 53 bits as text (hostile files)."""
+    return value if value is None or abs(value) <= MAX_INTEGER else str(value)
+
+
+def json_time(time_us: int | None) -> JsonValue:
+    """Return a capture time as ISO 8601, or null."""
+    return None if time_us is None else iso_time(time_us)
