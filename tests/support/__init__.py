@@ -1,0 +1,1 @@
+"""Stand-ins and instruments that several tests share. No test in here."""
