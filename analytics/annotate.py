@@ -54,7 +54,7 @@ def _draw_label(
     ground_wh = (width + 2 * margin, height + below + 2 * margin)
     x = max(0, min(corner_xy[0], canvas.shape[1] - ground_wh[0]))
     y = max(0, corner_xy[1] - ground_wh[1])
-    cv2.rectangle(canvas, (x, y), (x + ground_wh[0], y + ground_wh[1]), colour, cv2.FILLED)
+    cv2.rectangle(canvas, (x, y), (x + ground_wh[0] - 1, y + ground_wh[1] - 1), colour, cv2.FILLED)
     luma = 0.114 * colour[0] + 0.587 * colour[1] + 0.299 * colour[2]
     ink = (0, 0, 0) if luma > 110 else (255, 255, 255)
     origin = (x + margin, y + margin + height)

@@ -38,11 +38,11 @@ def load_detector(
         from analytics.yolox import YoloxDetector  # noqa: PLC0415  # onnxruntime only where it is used
 
         return YoloxDetector(Path(argument).expanduser(), config)
-    if kind in {"yolox", "yolox-tiny", "yolox-s"} and not argument:
+    if spec in {"yolox", "yolox-tiny", "yolox-s"}:
         from analytics.weights import WEIGHTS, find_or_fetch  # noqa: PLC0415
         from analytics.yolox import YoloxDetector  # noqa: PLC0415
 
-        return YoloxDetector(find_or_fetch(WEIGHTS[kind], progress=progress), config)
+        return YoloxDetector(find_or_fetch(WEIGHTS[spec], progress=progress), config)
     if kind == "ultralytics" and argument:
         from analytics.ultralytics_model import UltralyticsDetector  # noqa: PLC0415
 

@@ -43,7 +43,7 @@ class FileFrames:
             message = f"{self._name}: holds no video track"
             raise MediaError(message)
         self._stream = self._container.streams.video[0]
-        self._stream.thread_type = "AUTO"
+        self._stream.thread_type = "SLICE"  # frame threads lose good pictures beside a damaged one
 
     @property
     def num_frames(self) -> int | None:

@@ -43,7 +43,7 @@ class Letterbox:
         return canvas
 
     def boxes_to_source(self, boxes_xyxy: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Boxes [n, 4] in pixels of the input, in pixels of the source and cut to it."""
+        """Boxes [n, 4] in pixels of the input, in pixels of the source; not cut to it."""
         source = np.array([self.source_width, self.source_height] * 2, np.float64)
         inner = np.array([self.inner_width, self.inner_height] * 2, np.float64)
-        return np.clip(boxes_xyxy * (source / inner), 0, source).astype(np.float32)
+        return (boxes_xyxy * (source / inner)).astype(np.float32)

@@ -30,6 +30,8 @@ class LiveFrames:
     ``queue_frames``, the oldest is dropped when the consumer is slower than the camera. Iteration ends when
     the session ends.
 
+    ``num_decoded`` counts all pictures decoded so far.
+
     Raises:
         VeilError: what the session failed with, on iteration, after the pictures that came before.
     """
@@ -39,7 +41,7 @@ class LiveFrames:
         self._every = every
         self._ready = threading.Condition()
         self._queue: deque[tuple[int, float, av.VideoFrame]] = deque(maxlen=queue_frames)
-        self._num_overrun = self._num_damaged = self._num_lost = self._num_decoded = 0
+        self._num_overrun = self._num_damaged = self._num_lost = self.num_decoded = 0
         self._first_s = 0.0
         self._ended = False
         self._failure: VeilError | None = None
@@ -122,7 +124,7 @@ class LiveFrames:
             await units.close()
 
     def _offer(self, time_s: float, picture: av.VideoFrame) -> None:
-        index, self._num_decoded = self._num_decoded, self._num_decoded + 1
+        index, self.num_decoded = self.num_decoded, self.num_decoded + 1
         if index == 0:
             self._first_s = time_s
         if index % self._every:

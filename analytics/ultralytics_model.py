@@ -69,7 +69,8 @@ class UltralyticsDetector:
 def _import_yolo(model: str) -> Callable[..., Any]:
     """The package's model class, with what a camera must not do switched off.
 
-    Its log goes to stderr (stdout is for results), it may not install packages, and it sends no usage statistics.
+    Its log goes to stderr (stdout is for results), it may not install packages, and it sends no usage
+    statistics.
     """
     os.environ.setdefault("YOLO_AUTOINSTALL", "false")
     try:

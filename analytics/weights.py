@@ -6,13 +6,14 @@ import hashlib
 import logging
 import os
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+from urllib.error import URLError
+from urllib.request import Request
 
 from analytics.interface import Progress
 from base.errors import AuthenticationFailed, PeerError, UsageError
@@ -126,11 +127,20 @@ def _download(
         raise UsageError(message)
     logger.info("fetching %s (%d bytes)", weights.url, weights.num_bytes)
     context = context or ssl.create_default_context()
-    with urllib.request.urlopen(weights.url, timeout=_TIMEOUT_S, context=context) as response:  # noqa: S310  # https
-        if not response.geturl().startswith("https://"):
-            raise PeerError(f"{weights.file_name}: the server redirected to a URL that is not https")
-        with atomic_file(path) as file:
-            _copy_checked(weights, response, file, progress)
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _HttpsOnly)
+    with opener.open(weights.url, timeout=_TIMEOUT_S) as response, atomic_file(path) as file:
+        _copy_checked(weights, response, file, progress)
+
+
+class _HttpsOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects (GitHub's releases need one) to https only."""
+
+    def redirect_request(  # noqa: PLR0917  # the base class sets the signature
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        if not newurl.startswith("https://"):
+            raise URLError("the server redirects to a URL that is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _copy_checked(weights: Weights, source: BinaryIO, target: BinaryIO, progress: Progress | None) -> None:

@@ -61,7 +61,8 @@ class YoloxDetector:
             raw[0].astype(np.float32), self._grid_xy, self._stride, self._names, self._config.min_score
         )
         boxes = box.boxes_to_source(candidates.boxes_xyxy)
-        return suppress(Detections(boxes, candidates.scores, candidates.class_ids, self._names), self._config)
+        placed = Detections(boxes, candidates.scores, candidates.class_ids, self._names)
+        return suppress(placed.clipped(width, height), self._config)  # what lies in the padding goes
 
     def _check_input(self) -> tuple[tuple[int, int], npt.DTypeLike]:
         inputs = self._session.get_inputs()

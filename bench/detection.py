@@ -3,9 +3,9 @@
     python -m bench.detection --images IMAGES --labels LABELS --detector yolox --transform protector
 
 IMAGES holds pictures, LABELS one YOLO txt per picture (class x y w h, normalised; none or empty: no objects),
-class ids as in COCO. The transform is ``protector`` (``protector:FOLDER`` with other weights), or MODULE:FUNCTION
-for any function from uint8 BGR [H, W, 3] to the same. Relative mAP is transformed by clear; its interval comes
-from resampling the same images for both.
+class ids as in COCO. The transform is ``protector`` (``protector:FOLDER`` with other weights), or
+MODULE:FUNCTION for any function from uint8 BGR [H, W, 3] to the same. Relative mAP is transformed by clear;
+its interval comes from resampling the same images for both.
 """
 
 from __future__ import annotations

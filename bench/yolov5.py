@@ -48,4 +48,5 @@ class Yolov5Detector:
         keep = scores >= self._config.min_score
         centre, half = head[keep, :2], np.abs(head[keep, 2:4]) / 2
         boxes = box.boxes_to_source(np.concatenate([centre - half, centre + half], 1))
-        return suppress(Detections(boxes, scores[keep], class_ids[keep], COCO_NAMES), self._config)
+        placed = Detections(boxes, scores[keep], class_ids[keep], COCO_NAMES)
+        return suppress(placed.clipped(width, height), self._config)
