@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 
 import av
 import numpy as np
@@ -19,13 +20,10 @@ def intra_round_trip(image_bgr_hwc: Image, crf: int = 23) -> tuple[Image, int]:
     encoder.width, encoder.height, encoder.pix_fmt = even.shape[1], even.shape[0], "yuv420p"
     encoder.framerate = Fraction(25)
     encoder.thread_count = 1
-        av.codec.context.Flags.global_header
-    )  # parameter sets and banner are not the picture's bits
     encoder.options = {"crf": str(crf), "preset": "veryfast", "profile": "baseline", "tune": "zerolatency"}
     picture = av.VideoFrame.from_ndarray(even, format="bgr24").reformat(format="yuv420p")
     packets = [*encoder.encode(picture), *encoder.encode(None)]
     decoder = av.CodecContext.create("h264", "r")
-    decoder.extradata = encoder.extradata
     decoded = [frame for packet in packets for frame in decoder.decode(packet)] + decoder.decode(None)
     (frame,) = decoded
     back = frame.to_ndarray(format="bgr24")[:height, :width]
@@ -34,6 +32,5 @@ def intra_round_trip(image_bgr_hwc: Image, crf: int = 23) -> tuple[Image, int]:
 
 def slice_bits(annexb: bytes) -> int:
     """Bits of the picture itself: parameter sets and the encoder's banner are left out."""
-    starts = [match.start() for match in re.finditer(b"\\x00\\x00\\x01", annexb)] + [len(annexb)]
-    pairs = zip(starts, starts[1:], strict=False)
-    return 8 * sum(end - start for start, end in pairs if annexb[start + 3] & 31 in {1, 5})
+    starts = [match.start() for match in re.finditer(b"\x00\x00\x01", annexb)] + [len(annexb)]
+    return 8 * sum(end - start for start, end in pairwise(starts) if annexb[start + 3] & 31 in {1, 5})

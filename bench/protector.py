@@ -39,7 +39,7 @@ def to_clear(image_bgr_hwc: Image) -> ClearFrame:
 
 def to_bgr(frame: ProtectedFrame) -> Image:
     """The BGR image of 4:2:0 planes."""
-    chroma = np.concatenate([frame.cb_hw.reshape(-1, frame.width), frame.cr_hw.reshape(-1, frame.width)])
+    chroma = np.concatenate([frame.cb_hw.ravel(), frame.cr_hw.ravel()]).reshape(-1, frame.width)
     planes = np.ascontiguousarray(np.concatenate([frame.luma_hw, chroma]))
     return np.asarray(
         av.VideoFrame.from_ndarray(planes, format="yuv420p").to_ndarray(format="bgr24"), np.uint8
