@@ -111,11 +111,13 @@ def _append(nals: list[bytes], nal: bytes, limits: Limits) -> None:
 
 
 def escape(rbsp: bytes) -> bytes:
-    """Insert emulation prevention bytes: RBSP to NAL payload (H.264, 7.4.1.1)."""
+    """Insert emulation prevention bytes: RBSP to NAL payload (H.264, 7.4.1.1).
+
+    The RBSP ends in its stop bit, so that the payload does not end in a zero byte.
+    """
     # The look-ahead leaves the third byte to the next match, as the counter of zeros in
     # the standard does: 00 00 00 00 00 becomes 00 00 03 00 00 03 00.
-    payload = _NEEDS_ESCAPE.sub(_ESCAPED, rbsp)
-    return payload + b"\x03" if payload.endswith(b"\x00") else payload
+    return _NEEDS_ESCAPE.sub(_ESCAPED, rbsp)
 
 
 def unescape(payload: bytes) -> bytes:

@@ -229,4 +229,7 @@ def _pack_fraction(value: Fraction) -> bytes:
 
 
 def _pack_name(name: str) -> bytes:
+    if len(name) > 255 or not all(" " <= character <= "~" for character in name):
+        message = f"name in a STREAM record: expected up to 255 printable ASCII characters, got {name!r}"
+        raise UsageError(message)
     return pack_block(1, name.encode("ascii"))
