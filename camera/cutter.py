@@ -30,8 +30,8 @@ class SegmentCutter:
     """Decides picture by picture. Pure: time comes in with the pictures.
 
     With ``follows_source`` (copy mode) a segment should begin with a source key packet, so that its sealed
-    part decodes alone: the cut waits for one between ``min_s`` and ``max_s``, and prefers the one after
-    which the next would make the segment longer than the target. Otherwise it cuts at the target.
+    part decodes alone: the cut waits for one between ``min_s`` and ``max_s``, and prefers the one nearest to
+    the target. Otherwise it cuts at the target.
     """
 
     def __init__(self, rules: CutRules, *, follows_source: bool) -> None:
@@ -68,8 +68,10 @@ class SegmentCutter:
         if source_key and not self._starts_with_key:
             return age_s >= min(self._rules.min_s, self._rules.request_gap_s)
         if source_key and _reached(age_s, self._rules.min_s):
-            next_key_s = age_s + (self._key_gap_us or 0) / 1e6
-            return self._key_gap_us is None or next_key_s > self._rules.target_s * 1.25
+            if self._key_gap_us is None:
+                return True
+            next_s = age_s + self._key_gap_us / 1e6
+            return next_s - self._rules.target_s >= abs(self._rules.target_s - age_s)
         return _reached(age_s, self._rules.max_s)
 
 

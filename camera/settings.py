@@ -1,6 +1,6 @@
 """The configuration of one camera: a YAML file, three lines at least, every key overridable.
 
-    source: rtsp://gate.example/stream        # or a file, a folder, /dev/video0, synthetic:
+    source: rtsp://gate.example/stream        # or a file, a folder, /dev/video0, synthetic
     camera: gate.camera
     recipients: [custody.recipient]
 
@@ -72,7 +72,7 @@ class HttpSettings(_Section):
 class CameraSettings(_Section):
     """One camera."""
 
-    source: str = Field(min_length=1)
+    source: str = Field(min_length=1, repr=False)  # may hold a password
     camera: Path
     recipients: tuple[Path, ...] = Field(min_length=1, max_length=64)
     name: str = Field(default="camera", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")

@@ -50,9 +50,9 @@ class Timeline:
         if self._extent.first_us is None:
             return
         self._lead_us = 0
-        if now_unix_us is None:
-            self._lead_us = (self._extent.min_pts_us or self._extent.first_us) - self._extent.first_us
-        elif self._origin_us is not None:
+        if now_unix_us is None and self._extent.min_pts_us is not None:
+            self._lead_us = self._extent.min_pts_us - self._extent.first_us
+        if now_unix_us is not None and self._origin_us is not None:
             end_us = max(end_us, self._origin_us + now_unix_us - self._start_unix_us)
         self._next_start_us = end_us
         self._extent = _Extent()

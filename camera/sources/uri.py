@@ -46,6 +46,8 @@ def parse_uri(text: str) -> SourceUri:
     if not text:
         message = "source: expected a path, a URL or synthetic:, got an empty string"
         raise UsageError(message)
+    if text == "synthetic" and not Path(text).exists():
+        text = "synthetic:"  # a colon at the end is awkward in YAML
     match = _SCHEME.match(text)
     scheme = match.group(1).lower() if match else ""
     if scheme in _LIVE_SCHEMES:

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import cv2
+import pytest
+
+from base.errors import MediaError, UsageError
+from camera.protect_file import ProtectedFile, protect_file
+from camera.publisher import CodingOptions
+from codec.container import read_access_units
+from codec.segments import read_segments
+from codec.unseal import open_segment
+from tests.support.blur import BlurProtector
+from tests.support.media import Keys, demuxed, make_clip
+
+
+def protect(source: Path, target: Path, keys: Keys, sealed: str | None = None) -> ProtectedFile:
+    return protect_file(
+        source,
+        target,
+        protector=BlurProtector(),
+        camera_key=keys.camera,
+        epochs=keys.epochs,
+        coding=CodingOptions(sealed=sealed, preset="ultrafast"),
+    )
+
+
+@pytest.mark.parametrize("name", ["out.mp4", "out.mkv", "out.ts", "out.mov"])
+def test_every_picture_and_every_packet_survives_in_every_container(tmp_path: Path, name: str) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=73, gop=30, b_frames=2, audio_s=3.3)
+    keys = Keys()
+    result = protect(clip, tmp_path / name, keys)
+    assert (result.pictures, result.sealed_mode, result.width, result.height) == (73, "copy", 160, 120)
+    with read_access_units(tmp_path / name) as units:
+        segments = [open_segment(view, keys.identities) for view in read_segments(units)]
+    assert all(segment.is_complete for segment in segments)
+    packets = [packet for segment in segments for packet in segment.packets]
+    assert [(p.pts, p.dts, p.data) for p in packets] == [entry[1:] for entry in demuxed(clip)]
+    capture = cv2.VideoCapture(str(tmp_path / name))
+    count = 0
+    while capture.read()[0]:
+        count += 1
+    assert count == 73
+
+
+def test_ffmpeg_plays_it_without_an_error_and_finds_no_sound_and_no_metadata(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=30, audio_s=1)
+    target = tmp_path / "out.mp4"
+    protect(clip, target, Keys())
+    probe = subprocess.run(
+        ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", str(target)],
+        check=True,
+        capture_output=True,
+    )
+    assert probe.stderr == b""
+    (stream,) = json.loads(probe.stdout)["streams"]
+    assert (stream["codec_name"], stream["nb_read_frames"]) == ("h264", "30")
+    assert stream["profile"] == "Constrained Baseline"
+    assert stream["has_b_frames"] == 0
+
+
+def test_the_progress_counts_every_picture(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mkv", frames=20)
+    keys = Keys()
+    seen: list[tuple[int, int | None]] = []
+    protect_file(
+        clip,
+        tmp_path / "out.mp4",
+        protector=BlurProtector(),
+        camera_key=keys.camera,
+        epochs=keys.epochs,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(number, 20) for number in range(1, 21)]
+
+
+def test_a_broken_source_leaves_no_output(tmp_path: Path) -> None:
+    broken = tmp_path / "in.mp4"
+    broken.write_bytes(b"nonsense" * 100)
+    with pytest.raises(MediaError, match=r"in\.mp4"):
+        protect(broken, tmp_path / "out.mp4", Keys())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mp4"]
+
+
+def test_an_unknown_ending_and_a_target_that_is_the_source_are_refused(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=5)
+    before = clip.read_bytes()
+    with pytest.raises(UsageError, match="is the source itself"):
+        protect(clip, clip, Keys())
+    with pytest.raises(UsageError, match=r"out\.gif"):
+        protect(clip, tmp_path / "out.gif", Keys())
+    assert clip.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mp4"]
+
+
+def test_an_interrupt_leaves_no_output_and_no_thread(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=60)
+    keys = Keys()
+
+    def interrupt(done: int, _: int | None) -> None:
+        if done == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(
+            clip,
+            tmp_path / "out.mp4",
+            protector=BlurProtector(),
+            camera_key=keys.camera,
+            epochs=keys.epochs,
+            progress=interrupt,
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mp4"]
+
+
+def test_a_target_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=5)
+    with pytest.raises(MediaError, match=r"out\.mp4: cannot be written"):
+        protect(clip, tmp_path / "nowhere" / "out.mp4", Keys())
+
+
+def test_the_protected_pictures_are_the_same_every_time(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=40)
+
+    def pictures(name: str) -> list[bytes]:
+        protect(clip, tmp_path / name, Keys())
+        with read_access_units(tmp_path / name) as units:
+            return [unit.without_veilcam().annexb() for unit in units]
+
+    assert pictures("a.mp4") == pictures("b.mp4")
+
+
+def test_a_lossless_original_fits_through_a_file(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mkv", codec="ffv1", frames=12, size=(640, 480), pixel_format="yuv444p")
+    keys = Keys()
+    protect(clip, tmp_path / "out.mp4", keys, "ffv1")
+    with read_access_units(tmp_path / "out.mp4") as units:
+        (segment,) = [open_segment(view, keys.identities) for view in read_segments(units)]
+    assert segment.is_complete
+    assert segment.streams[0].pixel_format == "yuv444p"
+    assert len(segment.packets) == 12
