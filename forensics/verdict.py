@@ -32,11 +32,18 @@ MAX_CAUSES = 20
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The verdict and what led to it, as sentences; at most 20, `num_causes` counts all."""
+    """The verdict and what led to it.
+
+    Attributes:
+        causes: sentences, at most 20; `num_causes` counts all.
+        lacks_only_key: UNVERIFIABLE for no other reason than that no camera key was given, and nothing
+            is missing.
+    """
 
     verdict: Verdict
     causes: tuple[str, ...]
     num_causes: int
+    lacks_only_key: bool = False
 
 
 class _Causes:
@@ -56,8 +63,11 @@ class _Causes:
         return verdict in self._counts
 
     def conclude(self, verdict: Verdict) -> Conclusion:
-        kept, count = self._kept.get(verdict, []), self._counts.get(verdict, 0)
-        return Conclusion(verdict, tuple(kept), count)
+        return Conclusion(verdict, tuple(self._kept.get(verdict, ())), self._counts.get(verdict, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._counts
 
 
 _OF_WEIGHT = {
@@ -130,6 +140,8 @@ class RollUp:
         if self._lost_signature is not None:
             causes.add(Verdict.GAPS, f"{self._lost_signature}; its pictures are not proven")
         if not self._has_camera_key:
+            if causes.is_empty:
+                return Conclusion(Verdict.UNVERIFIABLE, ("no camera key was given",), 1, lacks_only_key=True)
             causes.add(Verdict.UNVERIFIABLE, "no camera key was given")
         elif not self._num_verified:
             causes.add(Verdict.UNVERIFIABLE, "no segment has a signature that verifies")

@@ -1,0 +1,265 @@
+"""Open a recording: from the protected file and an identity back to the original.
+
+Two readings of the file. The first checks every segment and opens nothing; from it comes the
+verdict and the plan. Then the ledger learns what is going to happen. The second reading decrypts
+the planned segments one by one into a file that nobody else can read, which gets its name only
+when the ledger holds its hash. Clear pictures are never decoded here: packets are copied.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from base.errors import NoMatchingIdentity, UsageError, VeilError
+from codec.limits import DEFAULT_LIMITS, Limits
+from codec.muxer import MUXER_OF_SUFFIX
+from forensics.canonical import JsonObject
+from forensics.decode_report import DecodeReport, OpenedRow, Outcome, OutputFile
+from forensics.extract import Extraction
+from forensics.input_file import Advance, Evidence
+from forensics.ledger import Ledger, default_ledger_path
+from forensics.opening import Opening, Purpose, Request, ranges_text, record_refusal
+from forensics.output_folder import OutputFolder
+from forensics.plan import Candidate, Plan, Proof, Unusable, candidate_of, make_plan
+from forensics.report import InputFile, SegmentRow, VerificationReport
+from forensics.selection import TimeRange
+from forensics.verdict import RollUp
+from forensics.verify_file import describe_damage, examine
+from keys import CameraPublic, Identity
+
+__all__ = ["DecodeOptions", "DecodeReport", "decode", "report_path"]
+
+_LOG = logging.getLogger(__name__)
+_MAX_DAMAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How to open.
+
+    Attributes:
+        chosen: capture times; the output is cut on segment borders around them.
+        purpose: for the ledger and the report.
+        is_excerpt: the recording may start within its stream without that being a gap.
+        overwrite: replace an output that exists.
+    """
+
+    chosen: TimeRange = field(default_factory=TimeRange)
+    purpose: Purpose = field(default_factory=Purpose)
+    is_excerpt: bool = False
+    overwrite: bool = False
+    limits: Limits = DEFAULT_LIMITS
+
+
+def decode(
+    path: Path,
+    out: Path,
+    identities: Sequence[Identity],
+    *,
+    camera: CameraPublic | None = None,
+    ledger: Ledger | None = None,
+    options: DecodeOptions | None = None,
+    advance: Advance | None = None,
+) -> DecodeReport:
+    """Write the original of a recording to ``out``, and beside it ``out`` + ``.report.json``.
+
+    The output holds the packets that the camera sealed, byte for byte, in an ordinary container.
+    The same input and range give the same bytes.
+
+    Args:
+        path: a protected recording.
+        out: its ending chooses the container; both files get mode 0600.
+        identities: keys to try.
+        camera: whose signatures to expect; without it nothing is proven (verdict UNVERIFIABLE at best).
+        ledger: where the opening is written before it happens; default `default_ledger_path`.
+        options: see there.
+        advance: told how far it is.
+
+    Returns:
+        The report. ``output`` is None if nothing could be opened.
+
+    Raises:
+        NoMatchingIdentity: no segment is sealed to one of the identities; the attempt is in the ledger.
+        UsageError: a bad name, an output that exists, a container that cannot hold the original, or a
+            range in which there is nothing.
+        MediaError: the input cannot be read, or the output not written.
+        AuthenticationFailed: the ledger's end does not verify.
+        VeilError: the ledger cannot be written; then nothing was opened.
+    """
+    options = options or DecodeOptions()
+    _check_names(path, out, overwrite=options.overwrite)
+    with Evidence(path) as evidence:
+        survey = _Survey(evidence, camera, options, _part(advance, 0.0, 0.5))
+        job = _Job(survey, out, identities, ledger or Ledger(default_ledger_path()), options)
+        return job.run(evidence, _part(advance, 0.5, 0.5))
+
+
+def report_path(out: Path) -> Path:
+    """Return where the report of an output goes."""
+    return out.with_name(out.name + ".report.json")
+
+
+def _check_names(path: Path, out: Path, *, overwrite: bool) -> None:
+    if out.suffix.lower() not in MUXER_OF_SUFFIX:
+        message = f"{out.name}: expected a name that ends in {', '.join(MUXER_OF_SUFFIX)}"
+        raise UsageError(message)
+    if not out.parent.is_dir():
+        message = f"{out.parent}: no such folder"
+        raise UsageError(message)
+    for target in (out, report_path(out)):
+        if target.exists() and path.exists() and target.samefile(path):
+            message = f"{target.name}: is the input"
+            raise UsageError(message)
+        if target.is_dir() or (target.exists() and not overwrite):
+            message = f"{target}: exists already"
+            raise UsageError(message)
+
+
+def _part(advance: Advance | None, start: float, share: float) -> Advance:
+    return (lambda _: None) if advance is None else (lambda done: advance(start + share * done))
+
+
+class _Survey:
+    """The first reading: evidence, verdict and candidates; no key involved."""
+
+    def __init__(
+        self, evidence: Evidence, camera: CameraPublic | None, options: DecodeOptions, advance: Advance
+    ) -> None:
+        described: InputFile = evidence.describe()
+        roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=options.is_excerpt)
+        rows: list[SegmentRow] = []
+        self.candidates: list[Candidate] = []
+        self.unusable: list[Unusable] = []
+        with evidence.units(options.limits) as units:
+            for checked in examine(units, camera, options.limits):
+                row = SegmentRow.of(checked.ordinal, checked.evidence)
+                rows.append(row)
+                roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key)
+                found = candidate_of(checked, row.name)
+                if isinstance(found, Candidate):
+                    self.candidates.append(found)
+                else:
+                    self.unusable.append(found)
+                advance(units.share)
+            damage = tuple(describe_damage(each) for each in units.reader.problems[:_MAX_DAMAGE])
+        for text in damage:
+            roll_up.add_damage(text)
+        camera_id = camera.camera_id.hex() if camera is not None else None
+        self.verification = VerificationReport(described, camera_id, roll_up.conclude(), tuple(rows), damage)
+
+
+class _Job:
+    """One opening, after the survey."""
+
+    def __init__(
+        self,
+        survey: _Survey,
+        out: Path,
+        identities: Sequence[Identity],
+        ledger: Ledger,
+        options: DecodeOptions,
+    ) -> None:
+        self._survey = survey
+        self._out = out
+        self._identities = identities
+        self._ledger = ledger
+        self._options = options
+        self._plan: Plan = make_plan(survey.candidates, options.chosen)
+
+    def run(self, evidence: Evidence, advance: Advance) -> DecodeReport:
+        self._refuse_strangers()
+        opening = Opening(self._ledger, self._request())
+        try:
+            with OutputFolder(self._out) as folder:
+                return self._open(evidence, advance, opening, folder)
+        except BaseException as error:
+            try:
+                opening.fail(error)
+            except VeilError:  # the ledger keeps the start without an end, which tells the same
+                _LOG.warning("the ledger could not record that the opening failed")
+            raise
+
+    def _open(
+        self, evidence: Evidence, advance: Advance, opening: Opening, folder: OutputFolder
+    ) -> DecodeReport:
+        extraction = Extraction(evidence, self._plan, self._identities, self._options.limits, advance)
+        clip = folder.path_for(self._out.name)
+        has_output = extraction.write(clip)
+        evidence.check_unchanged()
+        output = folder.describe(clip) if has_output else None
+        report = self._report(extraction, opening, output)
+        facts: JsonObject = {
+            "verdict": report.verdict.value,
+            "exit_code": report.exit_code,
+            "output": None if output is None else output.as_json(),
+            "report_sha256": folder.add_json(report_path(self._out).name, report.as_json()),
+            "delivered": ranges_text(row.ordinal for row in report.opened if row.num_packets),
+        }
+        opening.finish("opened" if output is not None else "nothing opened", facts)
+        folder.publish((report_path(self._out), self._out) if output else (report_path(self._out),))
+        return report
+
+    def _refuse_strangers(self) -> None:
+        """Stop before anything is opened if no identity fits; the attempt goes into the ledger."""
+        ours = {identity.recipient.recipient_id for identity in self._identities}
+        asked = (*self._plan.order, *self._plan.withheld)
+        if not asked or any(ours & candidate.recipient_ids for candidate in asked):
+            return
+        record_refusal(self._ledger, self._request(), "no matching identity")
+        name = self._survey.verification.input.name
+        message = f"{name}: none of the {len(ours)} identities given is a recipient of what was asked for"
+        raise NoMatchingIdentity(message)
+
+    def _request(self) -> Request:
+        rows = self._survey.verification.segments
+        cameras = dict.fromkeys(row.camera_id for row in rows if row.camera_id is not None)
+        return Request(
+            input=self._survey.verification.input,
+            output_name=self._out.name,
+            camera_ids=tuple(cameras),
+            identity_ids=tuple(each.recipient.recipient_id.hex() for each in self._identities),
+            asked_us=self._plan.asked_us,
+            segments=ranges_text(sorted(candidate.ordinal for candidate in self._plan.order)),
+            purpose=self._options.purpose,
+        )
+
+    def _report(self, extraction: Extraction, opening: Opening, output: OutputFile | None) -> DecodeReport:
+        delivered = extraction.delivered
+        return DecodeReport(
+            verification=self._survey.verification,
+            output=output,
+            tracks=extraction.tracks,
+            opened=self._rows(extraction),
+            asked_us=self._plan.asked_us,
+            delivered_us=_span(delivered),
+            sealed_modes=tuple(dict.fromkeys(each.mode.name.lower() for each in delivered)),
+            model_ids=tuple(dict.fromkeys(each.model_id.hex() for each in delivered)),
+            recipient_ids=extraction.recipient_ids,
+            notes=(*self._plan.notes, *extraction.notes),
+            purpose=self._options.purpose,
+            ledger_seq=opening.start.seq,
+            ledger_hash=opening.start.hash,
+        )
+
+    def _rows(self, extraction: Extraction) -> tuple[OpenedRow, ...]:
+        """All that was asked for, in the order of the file."""
+        plan = self._plan
+        withheld = [
+            OpenedRow(c.ordinal, c.name, Outcome.WITHHELD, plan.proof_of(c), problems=(c.withheld or "",))
+            for c in plan.withheld
+        ]
+        unusable = [
+            OpenedRow(u.ordinal, u.name, Outcome.NOT_OPENED, Proof.NONE, problems=(u.why,))
+            for u in self._survey.unusable
+            if plan.asked_us == (None, None)
+        ]
+        return tuple(sorted([*extraction.rows, *withheld, *unusable], key=lambda row: row.ordinal))
+
+
+def _span(delivered: Sequence[Candidate]) -> tuple[int, int] | None:
+    if not delivered:
+        return None
+    return min(each.start_us for each in delivered), max(each.end_us for each in delivered)
