@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -10,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 _LEDGER = Path(tempfile.mkdtemp(prefix="veilcam-tests-")) / "ledger.jsonl"  # never the user's own
@@ -58,3 +61,19 @@ def veilcam(
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def veilcam_inside(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Ended:
+    """Run one command in this process: the same entry point, without the seconds that a start costs."""
+    from veilcam.cli.run import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment() if env is None else env, clear=True),
+        contextlib.chdir(cwd),
+        mock.patch.object(sys, "stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        exit_code = main([str(argument) for argument in arguments])
+    return Ended(exit_code, out.getvalue(), err.getvalue())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilcam.cli.options import JsonFlag, examples
+from veilcam.cli.options import JsonFlag, RecipientFiles, examples
 from veilcam.cli.output import Output
 from veilcam.cli.protect import SealedMode
 
@@ -43,10 +43,7 @@ def run(
     source: Annotated[
         str | None, typer.Option(metavar="URI", help="Device, URL, file, images:FOLDER or synthetic:.")
     ] = None,
-    recipient: Annotated[
-        list[Path] | None,
-        typer.Option("--recipient", "-r", metavar="FILE", help="NAME.recipient that may decode; repeat for several."),
-    ] = None,
+    recipient: RecipientFiles = None,
     camera: Annotated[
         Path | None, typer.Option("--camera", "-c", metavar="FILE", help="NAME.camera file that signs.")
     ] = None,

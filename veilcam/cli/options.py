@@ -10,7 +10,7 @@ import typer
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite outputs that exist.")]
 RecipientFiles = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Option("--recipient", "-r", metavar="FILE", help="NAME.recipient file that may decode; repeat for several."),
 ]
 CameraFile = Annotated[

@@ -45,7 +45,7 @@ def protect(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="Protected video: .mp4, .mkv, .mov, .ts or .h264.")
     ],
-    recipient: RecipientFiles | None = None,
+    recipient: RecipientFiles = None,
     camera: CameraFile,
     sealed: SealedMode = None,
     crf: Crf = 26.0,

@@ -1,0 +1,90 @@
+"""Whatever a command is given: one or two lines, the right status, no traceback, nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.veilcam.conftest import Studio
+
+COMMANDS = {
+    "protect": "protect {bad} -o {out} -r keys/custodian.recipient -c keys/gate.camera",
+    "verify": "verify {bad} --camera keys/gate.pub",
+    "decode": "decode {bad} -o {out} --identity keys/custodian.identity",
+    "detect": "detect {bad} --detector hog",
+}
+INPUTS = {"missing": 2, "folder": 2, "empty": 1, "text": 1, "noise": 1}
+
+
+@pytest.fixture(scope="session")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Inputs that are no video."""
+    folder = tmp_path_factory.mktemp("bad")
+    paths = {name: folder / f"{name}.mp4" for name in INPUTS}
+    paths["folder"].mkdir()
+    paths["empty"].touch()
+    paths["text"].write_text("Dear diary,\n" * 100)
+    paths["noise"].write_bytes(bytes((i * 7919 + i * i * 31) % 256 for i in range(50_000)))
+    return paths
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_bad_input_gives_a_short_message_and_no_output(
+    studio: Studio, bad: dict[str, Path], tmp_path: Path, command: str, kind: str
+) -> None:
+    out = tmp_path / "out.mp4"
+    ended = studio.call(*COMMANDS[command].format(bad=bad[kind], out=out).split())
+    assert ended.exit_code == INPUTS[kind], ended.err
+    assert 1 <= len(ended.err.splitlines()) <= 2
+    assert ended.err.startswith("veilcam: ")
+    assert "Traceback" not in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+WRONG_KEYS = (
+    "protect clip.mp4 -o {out} -r keys/custodian.identity -c keys/gate.camera",
+    "protect clip.mp4 -o {out} -r keys/gate.pub -c keys/gate.camera",
+    "protect clip.mp4 -o {out} -r keys/custodian.recipient -c keys/gate.pub",
+    "protect clip.mp4 -o {out} -r clip.mp4 -c keys/gate.camera",
+    "protect clip.mp4 -o {out} -r keys/nobody.recipient -c keys/gate.camera",
+    "verify protected.mp4 --camera keys/gate.camera",
+    "verify protected.mp4 --camera keys/custodian.recipient",
+    "verify protected.mp4 --camera keys",
+    "decode protected.mp4 -o {out} --identity keys/custodian.recipient",
+    "decode protected.mp4 -o {out} --identity clip.mp4",
+    "camera run --source clip.mp4 -r keys/custodian.identity -c keys/gate.camera --listen 127.0.0.1:0",
+    "camera run --source clip.mp4 -r keys/custodian.recipient -c keys/gate.pub --listen 127.0.0.1:0",
+    "keys show clip.mp4",
+)
+
+
+@pytest.mark.parametrize("line", WRONG_KEYS)
+def test_a_key_file_of_the_wrong_kind_is_a_mistake_of_usage(studio: Studio, tmp_path: Path, line: str) -> None:
+    ended = studio.call(*line.format(out=tmp_path / "out.mp4").split())
+    assert ended.exit_code == 2, ended.err
+    assert 1 <= len(ended.err.splitlines()) <= 2
+    assert "Traceback" not in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_camera_key_that_others_may_read_is_refused_with_the_remedy(studio: Studio, tmp_path: Path) -> None:
+    loose = tmp_path / "loose.camera"
+    loose.write_bytes((studio.folder / "keys/gate.camera").read_bytes())
+    loose.chmod(0o644)
+    out = tmp_path / "out.mp4"
+    ended = studio.call("protect", "clip.mp4", "-o", out, "-r", "keys/custodian.recipient", "-c", loose)
+    assert ended.exit_code == 4
+    assert "chmod 600" in ended.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("target", ["/proc/out.mp4", "no/such/folder/out.mp4", "keys"])
+@pytest.mark.parametrize("command", ["protect", "decode"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(studio: Studio, command: str, target: str) -> None:
+    source = "clip.mp4" if command == "protect" else "protected.mp4"
+    ended = studio.call(*COMMANDS[command].format(bad=source, out=target).split())
+    assert ended.exit_code in {1, 2}
+    assert 1 <= len(ended.err.splitlines()) <= 2
+    assert "Traceback" not in ended.err
