@@ -33,6 +33,7 @@ CHANGING = frozenset({"POST", "PATCH", "DELETE"})
 EXPOSED = "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After"
 KEEPALIVE_S = 30.0
 SHUTDOWN_S = 5.0
+LINGER_S = 1.0  # how long a body that was already refused is read on
 
 SECURITY_HEADERS = {
     "Server": "veilcam",
@@ -97,6 +98,7 @@ class HttpServer:
             access_log=access_logger,
             access_log_class=AccessLogger,
             keepalive_timeout=KEEPALIVE_S,
+            lingering_time=LINGER_S,
             shutdown_timeout=SHUTDOWN_S,
         )
         await self._runner.setup()

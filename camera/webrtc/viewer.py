@@ -69,6 +69,7 @@ class Viewer:
         # iceServers=[]: the default would ask a public STUN server.
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._peer.on("connectionstatechange", self._state_changed)
+        track.on("ended", lambda: on_gone(self))
         self._deadline = asyncio.get_running_loop().call_later(CONNECT_TIMEOUT_S, self._give_up)
         self._closing: asyncio.Task[None] | None = None
 

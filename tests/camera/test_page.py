@@ -1,0 +1,214 @@
+"""The page in a real browser: headless Chromium over its DevTools socket.
+
+Without Chromium these tests are skipped, unless VEILCAM_REQUIRE_ALL=1 says that everything has to run.
+Screenshots stay in pytest's temporary folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.support.chromium import Chromium, find_chromium
+from tests.support.serving import TOKEN, Serving, serving
+from tests.support.stand_in import StandInCamera
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        find_chromium() is None and os.environ.get("VEILCAM_REQUIRE_ALL") != "1", reason="no chromium"
+    ),
+]
+
+FOCUSED = "((e) => e.id || e.className || e.tagName)(document.activeElement)"
+LIVE = "document.querySelector('#status')?.dataset.state === 'live'"
+
+# Mean and spread of the picture's luma, and whether it moves, from what <video> shows.
+PIXELS = """(async () => {
+  const video = document.querySelector('video'), canvas = document.createElement('canvas');
+  canvas.width = 64; canvas.height = 36;
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  const grab = () => { context.drawImage(video, 0, 0, 64, 36);
+    const d = context.getImageData(0, 0, 64, 36).data, luma = [];
+    for (let i = 0; i < d.length; i += 4) luma.push(0.3 * d[i] + 0.59 * d[i + 1] + 0.11 * d[i + 2]);
+    return luma; };
+  const first = grab();
+  await new Promise((done) => setTimeout(done, 500));
+  const second = grab();
+  const mean = first.reduce((a, b) => a + b) / first.length;
+  return { mean, spread: Math.max(...first) - Math.min(...first),
+           moved: Math.max(...first.map((v, i) => Math.abs(v - second[i]))) };
+})()"""
+
+STATS = """(() => ['framesDecoded', 'framesDropped', 'freezes', 'packetsLost', 'fps', 'viewers', 'epoch',
+  'segmentAge', 'bitrate', 'connection', 'codec', 'size'].reduce((all, name) => ({ ...all,
+  [name]: document.querySelector(`[data-field=${name}]`).textContent }), {}))()"""
+
+
+@pytest.fixture(scope="module")
+def camera() -> Iterator[StandInCamera]:
+    with StandInCamera(fps=25) as running:
+        while running.broadcast.idle_s is None:
+            time.sleep(0.01)
+        yield running
+
+
+@asynccontextmanager
+async def watching(
+    camera: StandInCamera, folder: Path, *, path: str = "/", **options: Any
+) -> AsyncIterator[tuple[Chromium, Serving]]:
+    async with serving(camera, **options) as server, Chromium(folder) as page:
+        await page.resize(1280, 900)
+        await page.open(server.url + path)
+        yield page, server
+
+
+async def test_chromium_plays_the_stream_without_loss_or_freeze(
+    camera: StandInCamera, tmp_path: Path
+) -> None:
+    async with watching(camera, tmp_path) as (page, _):
+        await page.until(LIVE)
+        await asyncio.sleep(2.0)  # the fast start is over
+        first, out_before = await page.evaluate(STATS), camera.stats().frames_out
+        await asyncio.sleep(10.0)
+        last, out = await page.evaluate(STATS), camera.stats().frames_out - out_before
+        pixels = await page.evaluate(PIXELS)
+        decoded = int(last["framesDecoded"]) - int(first["framesDecoded"])
+        print(f"decoded {decoded} of {out} pictures: {last} {pixels}")
+        assert decoded >= 0.95 * out
+        assert last["freezes"] == "0"
+        assert last["packetsLost"] == "0"
+        assert last["codec"] == "H264"
+        assert pixels["mean"] > 60
+        assert pixels["spread"] > 60
+        assert pixels["moved"] > 20
+        assert int(last["viewers"]) == 1
+        assert len(bytes.fromhex(last["epoch"])) == 4
+        assert 0 <= float(last["segmentAge"]) < 3
+        assert float(last["bitrate"]) > 0
+        assert last["connection"] == "connected"
+        assert not [line for line in page.console if line.startswith("error")]
+
+
+async def test_leaving_the_page_ends_the_session(camera: StandInCamera, tmp_path: Path) -> None:
+    async with watching(camera, tmp_path) as (page, server):
+        await page.until(LIVE)
+        assert len(server.viewers) == 1
+        await page.call("Page.navigate", url="about:blank")
+        async with asyncio.timeout(5):
+            while len(server.viewers):
+                await asyncio.sleep(0.1)
+
+
+async def test_a_camera_that_stops_is_explained_and_found_again(tmp_path: Path) -> None:
+    with StandInCamera(fps=25) as camera:
+        while camera.broadcast.idle_s is None:
+            await asyncio.sleep(0.02)
+        async with watching(camera, tmp_path) as (page, _):
+            await page.until(LIVE)
+            camera.pause()
+            await page.until("document.querySelector('#problem').dataset.code === 'lost'", 20)
+            await page.until("document.querySelector('#problem').dataset.code === 'not-live'", 20)
+            text = await page.evaluate("document.querySelector('#problem').innerText")
+            assert "not live" in text
+            assert "Try again" in text
+            camera.resume()
+            await page.until(LIVE, 30)
+
+
+async def test_the_token_is_asked_for_and_kept_out_of_the_address(
+    camera: StandInCamera, tmp_path: Path
+) -> None:
+    enter = (
+        "document.querySelector('#token').value = {value!r};"
+        "document.querySelector('#token-form').requestSubmit()"
+    )
+    async with watching(camera, tmp_path, token=TOKEN) as (page, server):
+        await page.until("!document.querySelector('#token-form').hidden")
+        assert await page.evaluate("document.activeElement.id") == "token"
+        await page.evaluate(enter.format(value="not-the-right-token"))
+        await page.until("document.querySelector('#token-error').textContent.length > 0")
+        await page.evaluate(enter.format(value=TOKEN))
+        await page.until(LIVE)
+        await page.call("Page.reload")
+        await page.until(LIVE)
+        await page.call("Page.navigate", url="about:blank")
+        await page.open(f"{server.url}/#token={TOKEN}")
+        await page.until(LIVE)
+        assert TOKEN not in await page.evaluate("location.href")
+
+
+async def test_a_browser_without_h264_is_told_what_to_do(camera: StandInCamera, tmp_path: Path) -> None:
+    without = """const all = RTCRtpReceiver.getCapabilities.bind(RTCRtpReceiver);
+        RTCRtpReceiver.getCapabilities = (kind) => ({ ...all(kind),
+          codecs: all(kind).codecs.filter((c) => c.mimeType !== 'video/H264') });"""
+    async with serving(camera) as server, Chromium(tmp_path) as page:
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=without)
+        await page.open(server.url)
+        await page.until("document.querySelector('#problem').dataset.code === 'no-h264'")
+        text = await page.evaluate("document.querySelector('#problem').innerText")
+        assert "OpenH264" in text
+        assert len(server.viewers) == 0
+
+
+async def test_blocked_udp_is_told_apart(camera: StandInCamera, tmp_path: Path) -> None:
+    # Without a relay there is none to use: signalling works, and no candidate pair can.
+    deaf = """const Real = RTCPeerConnection;
+        globalThis.RTCPeerConnection = class extends Real {
+          constructor(configuration) { super({ ...configuration, iceTransportPolicy: 'relay' }); } };"""
+    async with serving(camera) as server, Chromium(tmp_path) as page:
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=deaf)
+        await page.open(server.url)
+        await page.until("document.querySelector('#problem').dataset.code === 'ice-failed'", 40)
+        assert "UDP" in await page.evaluate("document.querySelector('#problem').innerText")
+
+
+async def test_the_page_looks_as_meant_in_light_dark_and_on_a_phone(
+    camera: StandInCamera, tmp_path: Path
+) -> None:
+    async with watching(camera, tmp_path) as (page, _):
+        await page.until(LIVE)
+        await asyncio.sleep(1.5)
+        grounds = {}
+        for scheme in ("light", "dark"):
+            await page.prefer(color_scheme=scheme)
+            for name, width, height, scale in (("desktop", 1280, 900, 1.0), ("phone", 390, 844, 2.0)):
+                await page.resize(width, height, scale=scale, mobile=name == "phone")
+                await asyncio.sleep(0.3)
+                path = tmp_path / f"{scheme}-{name}.png"
+                await page.screenshot(path, full=False)
+                image = cv2.imread(str(path))
+                assert image is not None
+                grounds[scheme, name] = float(np.median(image[:, :8]))
+                wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                assert wide <= 0, f"{name} scrolls sideways by {wide} px"
+        for (scheme, _), ground in grounds.items():
+            assert ground > 200 if scheme == "light" else ground < 60
+
+
+async def test_the_page_is_usable_by_keyboard_and_named_for_screen_readers(
+    camera: StandInCamera, tmp_path: Path
+) -> None:
+    async with watching(camera, tmp_path) as (page, _):
+        await page.until(LIVE)
+        seen = []
+        for _ in range(4):
+            await page.press("Tab", 9)
+            seen.append(await page.evaluate(FOCUSED))
+        assert seen[:3] == ["skip", "fullscreen", "SUMMARY"]
+        tree = (await page.call("Accessibility.getFullAXTree"))["nodes"]
+        named = {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if "role" in n}
+        assert ("button", "Full screen") in named
+        assert any(role == "status" for role, _ in named)
+        assert any(role == "heading" and "veilcam" in name for role, name in named)
+        unnamed = [role for role, name in named if role in ("button", "textbox", "link") and not name]
+        assert not unnamed
