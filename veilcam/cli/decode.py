@@ -1,5 +1,77 @@
-"""Placeholder."""
+"""``veilcam decode``."""
+
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from veilcam.cli.options import ForceFlag, JsonFlag, examples
+from veilcam.cli.output import Output
+
+
 def register(app: typer.Typer) -> None:
-    """Nothing yet."""
+    """Add the command to ``app``."""
+    epilog = examples(
+        "veilcam decode out.mp4 -o original.mp4 --identity custodian.identity --camera gate.pub",
+        "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 60 --to 90 --case 2026-117",
+        "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 2026-11-30T08:00:00Z",
+    )
+    app.command("decode", epilog=epilog)(decode)
+
+
+def decode(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Protected video.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="OUT", help="The original; a report is written beside it.")
+    ],
+    identity: Annotated[
+        list[Path],
+        typer.Option("--identity", "-i", metavar="FILE", help="NAME.identity file; repeat to try several."),
+    ],
+    camera: Annotated[
+        Path | None,
+        typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub: also check who signed. Recommended."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="T", help="Seconds from the start, or a time (ISO 8601).")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="T", help="Likewise, the end.")] = None,
+    excerpt: Annotated[
+        bool, typer.Option("--excerpt", help="The video is a clip: that it starts late is no gap.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why it is opened; goes into report and ledger.")] = "",
+    case: Annotated[str, typer.Option(help="Case number; goes into report and ledger.")] = "",
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Get the original back, bit for bit as it was sealed, with a report (OUT.report.json).
+
+    Whole segments around the time range are written. Status 3 says that something is missing or does not
+    verify (what is intact is written all the same), 4 that no identity fits. The passphrase is asked for, or taken from
+    VEILCAM_PASSPHRASE. Every opening is appended to the ledger (VEILCAM_LEDGER, else in the user's state folder).
+    """
+    from forensics.decode import DecodeOptions, report_path
+    from forensics.decode import decode as decode_recording
+    from forensics.opening import Purpose
+    from forensics.selection import parse_range
+    from veilcam.cli.key_files import camera_public_from, identities_from
+    from veilcam.cli.paths import different_files, existing_file, new_file
+
+    output = Output(as_json)
+    existing_file(source, "IN")
+    for target in (out, report_path(out)):
+        new_file(target, force=force)
+        different_files(source, target)
+    options = DecodeOptions(
+        chosen=parse_range(start, end), purpose=Purpose(reason, case), is_excerpt=excerpt, overwrite=force
+    )
+    public = camera_public_from(camera) if camera else None
+    identities = identities_from(identity)
+    with output.progress("decoding") as advance:
+        report = decode_recording(source, out, identities, camera=public, options=options, advance=advance)
+    output.say(report.text())
+    output.result({"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()})
+    return report.exit_code

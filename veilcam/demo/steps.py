@@ -123,13 +123,18 @@ def decode(stage: Stage) -> Facts:
         stage.folder.relative(stage.folder.decoded),
         "--identity",
         "keys/custodian.identity",
+        "--camera",
+        "keys/camera.pub",
+        "--reason",
+        "demonstration",
         show_progress=True,
     )
     before, after = stream_digests(stage.source), stream_digests(stage.folder.decoded)
     if _comparable(before) != _comparable(after):
         raise DemoFailed("decode: the decoded streams differ from the original's; this must not happen")
     return {
-        **done.document,
+        "verdict": str(done.document["verdict"]).upper(),
+        "ledger": done.document["ledger"],
         "streams": [
             {
                 "kind": old.kind,
