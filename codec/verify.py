@@ -269,8 +269,11 @@ class _Check:
         return Letter.TAMPERED
 
     def _check_order(self) -> None:
-        """Flag every unit of this segment that another one of it should have come before, or after."""
-        own = [placed for placed in self._placed if placed.frame]
+        """Flag every unit of this segment that another one of it should have come before, or after.
+
+        Units that were changed are left out: what they claim as their index would accuse others.
+        """
+        own = [placed for placed in self._placed if placed.frame and placed.letter is not Letter.TAMPERED]
         indices = [placed.frame.frame_index for placed in own if placed.frame]
         later_minimum = [*indices[1:], 2**32]
         for number in reversed(range(len(indices) - 1)):

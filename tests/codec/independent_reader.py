@@ -313,10 +313,12 @@ class Segment:
         return (header.digest, header.parameters) == (digest, pinned)
 
     def _letters(self, signed: list[bytes]) -> str:
-        indices = [unit.index for unit in self.own]
-        missing = set(range(len(signed))) - set(indices)
-        before: list[int] = []
-        letters, strangers = "", 0
+        missing = set(range(len(signed))) - {unit.index for unit in self.own}
+        good = [
+            unit for unit in self.own if unit.index < len(signed) and unit.digest == signed[unit.index][:32]
+        ]
+        indices = [unit.index for unit in good]
+        letters, strangers, place = "", 0, 0
         for unit in self.units:
             if unit.key != self.key:
                 letters += "T" if unit.stranger == "N" else unit.stranger
@@ -325,11 +327,11 @@ class Segment:
             gone = {index for index in missing if index < unit.index}
             missing -= gone
             letters, strangers = letters + "M" * (len(gone) - strangers), 0
-            later = indices[len(before) + 1 :]
-            misplaced = unit.index in before or unit.index < max(before, default=-1)
-            misplaced |= any(index < unit.index for index in later)
-            before.append(unit.index)
-            if misplaced or unit.index >= len(signed) or unit.digest != signed[unit.index][:32]:
+            if unit not in good:
+                letters += "T"
+                continue
+            before, place = indices[:place], place + 1
+            if unit.index <= max(before, default=-1) or unit.index > min(indices[place:], default=unit.index):
                 letters += "T"
             elif unit.chunk_digest == signed[unit.index][32:]:
                 letters += "A"

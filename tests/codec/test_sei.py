@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from io import BytesIO
+from typing import cast
 
 import av
 import numpy as np
 import pytest
+from av.sidedata.sidedata import SideData
 from av.video.codeccontext import VideoCodecContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,12 +43,8 @@ def _decode(annexb: list[bytes], container: str) -> list[list[bytes]]:
 
 
 def _unregistered(frame: av.VideoFrame) -> list[bytes]:
-    found: list[bytes] = []
-    for index in range(len(frame.side_data)):
-        data = frame.side_data[index]
-        if data.type.name == "SEI_UNREGISTERED":
-            found.append(bytes(data))
-    return found
+    entries = cast("Iterable[SideData]", frame.side_data)  # the stubs call it a mapping by name
+    return [bytes(data) for data in entries if data.type.name == "SEI_UNREGISTERED"]
 
 
 def _protected(number: int) -> ProtectedFrame:
