@@ -5,7 +5,8 @@
 IMAGES holds pictures, LABELS one YOLO txt per picture (class x y w h, normalised; none or empty: no objects),
 class ids as in COCO. The transform is ``protector`` (``protector:FOLDER`` with other weights), or
 MODULE:FUNCTION for any function from uint8 BGR [H, W, 3] to the same. Relative mAP is transformed by clear;
-its interval comes from resampling the same images for both.
+its interval comes from resampling the same images for both. The mean takes every class the same, "by objects"
+weights it with its number of objects.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Evaluation:
         return {
             "map50": mean_ap(self.matches, all_once),
             "map50_95_percent": interval_95(spread),
+            "map50_by_objects": mean_ap(self.matches, all_once, by_objects=True),
             "per_class": per_class,
             "bits_per_pixel": self.bits_per_pixel,
         }
@@ -148,20 +150,32 @@ def evaluate(
 def relative(transformed: Evaluation, clear: Evaluation) -> dict[str, Any]:
     """mAP50 transformed by clear, overall with a paired interval, and per class."""
     all_once = np.ones(clear.num_images)
-    ratios = [
-        mean_ap(transformed.matches, weights) / mean_ap(clear.matches, weights)
-        for weights in bootstrap_weights(clear.num_images, ROUNDS)
-    ]
     per_class = {
         label: one.average_precision(all_once) / other.average_precision(all_once)
         for label, one, other in zip(LABELS, transformed.matches, clear.matches, strict=True)
     }
+    both, objects = (
+        _ratios(transformed, clear, by_objects=False),
+        _ratios(transformed, clear, by_objects=True),
+    )
     return {
-        "map50": mean_ap(transformed.matches, all_once) / mean_ap(clear.matches, all_once),
-        "map50_95_percent": interval_95(ratios),
+        "map50": both[0],
+        "map50_95_percent": interval_95(both[1:]),
+        "map50_by_objects": objects[0],
+        "map50_by_objects_95_percent": interval_95(objects[1:]),
         "per_class": per_class,
         "bits": transformed.bits_per_pixel / clear.bits_per_pixel,
     }
+
+
+def _ratios(transformed: Evaluation, clear: Evaluation, *, by_objects: bool) -> list[float]:
+    """Transformed by clear for all images, then for each resample."""
+    weights = [np.ones(clear.num_images), *bootstrap_weights(clear.num_images, ROUNDS)]
+    return [
+        mean_ap(transformed.matches, one, by_objects=by_objects)
+        / mean_ap(clear.matches, one, by_objects=by_objects)
+        for one in weights
+    ]
 
 
 def run(
@@ -192,7 +206,7 @@ def print_report(report: dict[str, Any]) -> None:
             one = report[part]
             low, high = one["map50_95_percent"]
             print(f"{part:12} mAP50 {one['map50']:.3f} [{low:.3f}, {high:.3f}]", end="")
-            print(f"  {one['bits_per_pixel']:.3f} bit/pixel")
+            print(f"  by objects {one['map50_by_objects']:.3f}  {one['bits_per_pixel']:.3f} bit/pixel")
             print(
                 "  "
                 + "  ".join(f"{k} {v['ap50']:.3f} (n={v['objects']})" for k, v in one["per_class"].items())
@@ -200,7 +214,9 @@ def print_report(report: dict[str, Any]) -> None:
     if "relative" in report:
         one = report["relative"]
         low, high = one["map50_95_percent"]
-        print(f"{'relative':12} mAP50 {one['map50']:.3f} [{low:.3f}, {high:.3f}]  bits {one['bits']:.3f}")
+        print(f"{'relative':12} mAP50 {one['map50']:.3f} [{low:.3f}, {high:.3f}]", end="")
+        low, high = one["map50_by_objects_95_percent"]
+        print(f"  by objects {one['map50_by_objects']:.3f} [{low:.3f}, {high:.3f}]  bits {one['bits']:.3f}")
         print("  " + "  ".join(f"{k} {v:.3f}" for k, v in one["per_class"].items()))
 
 

@@ -73,6 +73,14 @@ def test_a_class_without_objects_is_left_out_of_the_mean() -> None:
     assert mean_ap(matches, np.ones(1)) == 1.0
 
 
+def test_the_mean_takes_classes_alike_or_by_their_objects() -> None:
+    labels = [truth((0, LEFT), (0, RIGHT), (0, FAR), (1, LEFT))]
+    detections = [found((0.9, 0, LEFT), (0.8, 0, RIGHT), (0.7, 0, FAR))]
+    matches = [match_class(detections, labels, name, index) for index, name in enumerate(NAMES)]
+    assert mean_ap(matches, np.ones(1)) == pytest.approx(1 / 2)
+    assert mean_ap(matches, np.ones(1), by_objects=True) == pytest.approx(3 / 4)
+
+
 def plain_ap(is_true: list[bool], num_objects: int) -> float:
     """The definition: at each of 101 recalls the best precision reached at that recall or a higher one."""
     points = []
