@@ -1,1 +1,8 @@
-"""TODO"""
+"""Networks, their training and their run-time sessions. Knows nothing of keys."""
+
+from __future__ import annotations
+
+from models.card import ModelCard, read_card
+from models.protector import GateMap, Protector, load_protector
+
+__all__ = ["GateMap", "ModelCard", "Protector", "load_protector", "read_card"]

@@ -1,0 +1,161 @@
+"""Clear frame in, protected frame out: the trained generator at run time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from base.frames import ClearFrame, ProtectedFrame
+from models.card import WEIGHTS, ModelCard, read_card, read_weights
+from models.pyramid import GATE_ONE, GatedPyramid
+from models.session import Array, Session, open_session
+
+CARD = "protector-v1.json"
+GATES_GRAPH = "protector-v1-gates.onnx"
+REDRAW_GRAPH = "protector-v1-redraw.onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class GateMap:
+    """What was let through.
+
+    ``gates`` is [bands, H/8, W/8], 0 (destroyed) to GATE_ONE (kept), finest band first.
+    """
+
+    gates: Array
+
+    def cell_size(self) -> npt.NDArray[np.int32]:
+        """Smallest detail left per 8x8 block in pixels, [H/8, W/8]; 1 where the finest band passes."""
+        shut = np.cumprod(self.gates == 0, axis=0).sum(axis=0, dtype=np.int32)
+        return np.asarray(np.left_shift(1, shut), np.int32)
+
+    def open_share(self) -> float:
+        """Mean openness of all gates, 0..1."""
+        return float(self.gates.mean()) / GATE_ONE
+
+
+class _Size:
+    """Buffers and sessions for one picture size, padded to the network's multiple."""
+
+    def __init__(
+        self, height: int, width: int, card: ModelCard, graphs: tuple[bytes, bytes], threads: int
+    ) -> None:
+        multiple = card.size_multiple
+        padded = (-(-height // multiple) * multiple, -(-width // multiple) * multiple)
+        self.height, self.width = height, width
+        self.luma = np.zeros((1, 1, *padded), np.uint8)
+        self.chroma = np.zeros((1, 2, padded[0] // 2, padded[1] // 2), np.uint8)
+        self.kept_luma = np.zeros_like(self.luma)
+        self.kept_chroma = np.zeros_like(self.chroma)
+        self.luma_scratch = np.empty(padded, np.int16)
+        self.chroma_scratch = np.empty((padded[0] // 2, padded[1] // 2), np.int16)
+        self.luma_pyramid = GatedPyramid(*padded, card.bands)
+        self.chroma_pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1)
+        self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
+        self.redraw: Session = open_session(graphs[1], (self.luma, self.chroma), threads=threads)
+
+    def drawn(self, change: npt.NDArray[np.int8]) -> tuple[Array, tuple[Array, Array]]:
+        """The gated planes with the redraw network's change [24, H/4, W/4]; freshly allocated."""
+        luma = _add_phases(self.kept_luma[0, 0], change[:16], self.luma_scratch)
+        cb = _add_phases(self.kept_chroma[0, 0], change[16:20], self.chroma_scratch)
+        return luma, (cb, _add_phases(self.kept_chroma[0, 1], change[20:], self.chroma_scratch))
+
+    def load(self, frame: ClearFrame) -> None:
+        """Copy the planes in and repeat their last row and column over the padding."""
+        for buffer, plane in (
+            (self.luma[0, 0], frame.luma_hw),
+            (self.chroma[0, 0], frame.cb_hw),
+            (self.chroma[0, 1], frame.cr_hw),
+        ):
+            height, width = plane.shape
+            buffer[:height, :width] = plane
+            buffer[height:, :width] = plane[-1]
+            buffer[:, width:] = buffer[:, width - 1 : width]
+
+
+def _add_phases(plane: Array, phases: npt.NDArray[np.int8], scratch: npt.NDArray[np.int16]) -> Array:
+    """``plane`` [H, W] plus its change given by phase [s * s, H/s, W/s], clipped."""
+    stride = int(len(phases) ** 0.5)
+    for row in range(stride):
+        # OpenCV's merge interleaves ten times faster than a transposed copy.
+        merged = cv2.merge(list(phases[row * stride : (row + 1) * stride]))
+        np.add(plane[row::stride], merged.reshape(len(merged), -1), out=scratch[row::stride], dtype=np.int16)
+    return np.clip(scratch, 0, 255, out=scratch).astype(np.uint8)
+
+
+class Protector:
+    """The generator. Frames of any even size; safe to call from several threads, one frame at a time.
+
+    Guards nothing by itself: the caller decides where the clear frame goes. Deterministic for
+    the same weights, backend and input.
+    """
+
+    def __init__(self, card: ModelCard, graphs: tuple[bytes, bytes], threads: int) -> None:
+        self._card = card
+        self._graphs = graphs
+        self._threads = threads
+        self._size: _Size | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def model_id(self) -> bytes:
+        """8 bytes that name the weights; written to every segment's header."""
+        return self._card.model_id
+
+    @property
+    def name(self) -> str:
+        """Name on the card."""
+        return self._card.name
+
+    @property
+    def backend(self) -> str:
+        """Run-time in use; ``not chosen yet`` before the first frame."""
+        return self._size.gate_net.name if self._size else "not chosen yet"
+
+    def protect(self, frame: ClearFrame) -> ProtectedFrame:
+        """The cartoon of ``frame``, same size and time."""
+        return self.protect_with_map(frame)[0]
+
+    def protect_with_map(self, frame: ClearFrame) -> tuple[ProtectedFrame, GateMap]:
+        """The cartoon and the map of what was destroyed (for audits and pictures)."""
+        with self._lock:
+            size = self._sized(frame.height, frame.width)
+            size.load(frame)
+            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
+            size.kept_luma[0, 0] = size.luma_pyramid(size.luma[0, 0], gates[0], thresholds[0])
+            for index in range(2):
+                kept = size.chroma_pyramid(size.chroma[0, index], gates[0, 1:], thresholds[0, 1:])
+                size.kept_chroma[0, index] = kept
+            (change,) = size.redraw.run(size.kept_luma, size.kept_chroma)
+            luma, chroma = size.drawn(change[0])
+            rows, columns = frame.height, frame.width
+            half = np.s_[: rows // 2, : columns // 2]
+            drawn = ProtectedFrame(luma[:rows, :columns], chroma[0][half], chroma[1][half], frame.time_us)
+            return drawn, GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
+
+    def _sized(self, height: int, width: int) -> _Size:
+        if self._size is None or (self._size.height, self._size.width) != (height, width):
+            self._size = _Size(height, width, self._card, self._graphs, self._threads)
+        return self._size
+
+
+def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None) -> Protector:
+    """The protector shipped with veilcam, checked against its card.
+
+    Args:
+        folder: where card and graphs lie.
+        threads: for one frame; all cores (at most 4) if None.
+
+    Raises:
+        AuthenticationFailed: a weights file is not the one on the card.
+        FormatError: the card cannot be read.
+    """
+    card = read_card(folder / CARD)
+    graphs = (read_weights(card, GATES_GRAPH, folder), read_weights(card, REDRAW_GRAPH, folder))
+    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1))

@@ -1,0 +1,124 @@
+"""One ONNX graph ready to run, by the fastest run-time that is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from base.errors import MissingDependency, UsageError
+
+logger = logging.getLogger(__name__)
+
+Array = npt.NDArray[np.uint8]
+Outputs = list[Any]
+"""Arrays of 8-bit integers, signed or not as the graph says."""
+
+BACKEND_VARIABLE = "VEILCAM_BACKEND"
+_TRIALS = 3
+
+
+class Session(Protocol):
+    """Runs a graph of uint8 inputs and 8-bit outputs."""
+
+    name: str
+
+    def run(self, *inputs: Array) -> Outputs:
+        """Inputs and outputs in the order of the graph."""
+
+
+class OnnxRuntimeSession:
+    """onnxruntime on the CPU."""
+
+    name = "onnxruntime"
+
+    def __init__(self, graph: bytes, threads: int) -> None:
+        import onnxruntime  # noqa: PLC0415  (0.2 s that key tools need not pay)
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Waiting threads must sleep: the encoder needs the cores.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._inputs = [entry.name for entry in self._session.get_inputs()]
+
+    def run(self, *inputs: Array) -> Outputs:
+        """See :class:`Session`."""
+        outputs: Outputs = self._session.run(None, dict(zip(self._inputs, inputs, strict=True)))
+        return outputs
+
+
+class OpenVinoSession:
+    """OpenVINO on the CPU (uses AMX and bfloat16 where the processor has them)."""
+
+    name = "openvino"
+
+    def __init__(self, graph: bytes, threads: int) -> None:
+        import openvino  # noqa: PLC0415  (an extra)
+
+        settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
+        core = openvino.Core()
+        self._request = core.compile_model(
+            core.read_model(model=graph), "CPU", settings
+        ).create_infer_request()
+
+    def run(self, *inputs: Array) -> Outputs:
+        """See :class:`Session`."""
+        result = self._request.infer(list(inputs), share_inputs=True)
+        return [np.array(value) for value in result.values()]
+
+
+_BACKENDS: dict[str, Callable[[bytes, int], Session]] = {
+    "onnxruntime": OnnxRuntimeSession,
+    "openvino": OpenVinoSession,
+}
+
+
+def installed_backends() -> list[str]:
+    """Names of the run-times that can be imported here, the default first."""
+    return [name for name in _BACKENDS if importlib.util.find_spec(name)]
+
+
+def open_session(graph: bytes, trial_inputs: tuple[Array, ...], *, threads: int) -> Session:
+    """The fastest installed backend for ``graph`` on inputs like ``trial_inputs``.
+
+    ``VEILCAM_BACKEND`` names one instead of measuring.
+
+    Raises:
+        UsageError: the variable names an unknown backend.
+        MissingDependency: it names one that is not installed.
+    """
+    names = installed_backends()
+    wanted = os.environ.get(BACKEND_VARIABLE)
+    if wanted:
+        if wanted not in _BACKENDS:
+            raise UsageError(f"{BACKEND_VARIABLE}: expected one of {', '.join(_BACKENDS)}, got {wanted!r}")
+        if wanted not in names:
+            raise MissingDependency(f"{BACKEND_VARIABLE}={wanted}: not installed")
+        names = [wanted]
+    sessions = [_BACKENDS[name](graph, threads) for name in names]
+    if len(sessions) == 1:
+        return sessions[0]
+    seconds = {session.name: _fastest_run(session, trial_inputs) for session in sessions}
+    best = min(sessions, key=lambda session: seconds[session.name])
+    logger.info(
+        "backend %s (%s)", best.name, {name: f"{value * 1e3:.1f} ms" for name, value in seconds.items()}
+    )
+    return best
+
+
+def _fastest_run(session: Session, inputs: tuple[Any, ...]) -> float:
+    session.run(*inputs)
+    times = []
+    for _ in range(_TRIALS):
+        began = time.perf_counter()
+        session.run(*inputs)
+        times.append(time.perf_counter() - began)
+    return min(times)

@@ -1,0 +1,183 @@
+"""Trained generator to what the run-time loads: two ONNX graphs, safetensors and a card with hashes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import warnings
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.torch import save as save_safetensors
+from torch import Tensor, nn
+
+from base.files import atomic_write
+from models.card import CARD_VERSION
+from models.pyramid import GATE_ONE
+from models.train.networks import BANDS, SIZE_MULTIPLE, GateNet, Generator, Redraw, gates_of
+
+_OPSET = 17
+
+
+class GatesGraph(nn.Module):
+    """uint8 planes -> uint8 gates 0..GATE_ONE and thresholds in plane units, [1, BANDS, H/8, W/8]."""
+
+    def __init__(self, net: GateNet) -> None:
+        super().__init__()
+        self.net = _taking_bytes(net)
+
+    def forward(self, luma: Tensor, chroma: Tensor) -> tuple[Tensor, Tensor]:
+        """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2]."""
+        gates, thresholds = gates_of(self.net.from_centred(luma.float() - 127.5, chroma.float() - 127.5))
+        return _to_bytes(gates * GATE_ONE), _to_bytes(thresholds * 255)
+
+
+class RedrawGraph(nn.Module):
+    """uint8 planes of the gated picture -> what to add to them, by phase.
+
+    The transposed convolutions become one plain convolution at a quarter of the size whose
+    channels are the phases of the result, which ONNX run-times compute several times faster:
+    [1, 24, H/4, W/4] int8, 16 luma phases (row by row), then 4 phases of cb, then 4 of cr.
+    """
+
+    def __init__(self, net: Redraw) -> None:
+        super().__init__()
+        self.net = _taking_bytes(net)
+        width = net.luma_tail.in_channels
+        self.tail = nn.Conv2d(width, 24, 3, 1, 1)
+        with torch.no_grad():
+            luma = phase_kernels(net.luma_tail.weight, 4)
+            chroma = phase_kernels(net.chroma_tail.weight, 2)
+            self.tail.weight.copy_(torch.cat([luma, chroma]))
+            biases = [net.luma_tail.bias.repeat_interleave(16), net.chroma_tail.bias.repeat_interleave(4)]
+            self.tail.bias.copy_(torch.cat(biases))
+
+    def forward(self, luma: Tensor, chroma: Tensor) -> Tensor:
+        """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2]."""
+        features = self.net.features(luma.float() - 127.5, chroma.float() - 127.5)
+        return torch.round((self.net.REACH * 255) * torch.tanh(self.tail(features))).to(torch.int8)
+
+
+N = TypeVar("N", GateNet, Redraw)
+
+
+def _taking_bytes(net: N) -> N:
+    """A copy whose stems expect samples of 0..255 less 127.5, which saves a pass over the picture."""
+    copied = copy.deepcopy(net)
+    with torch.no_grad():
+        copied.luma_stem.weight /= 255
+        copied.chroma_stem.weight /= 255
+    return copied
+
+
+def phase_kernels(weight: Tensor, stride: int) -> Tensor:
+    """Kernels of the plain convolution that gives every phase of a transposed one.
+
+    For kernel ``2 * stride``, padding ``stride / 2``: output ``stride * i + phase`` takes tap
+    ``phase + stride / 2 - stride * d`` from input ``i + d``.
+
+    Args:
+        weight: [in, out, 2 * stride, 2 * stride].
+        stride: of the transposed convolution.
+
+    Returns:
+        [out * stride * stride, in, 3, 3], phases row by row.
+    """
+    inputs, outputs, size, _ = weight.shape
+    kernels = torch.zeros(outputs, stride, stride, inputs, 3, 3)
+    taps = [
+        (phase, offset + 1, tap)
+        for phase in range(stride)
+        for offset in (-1, 0, 1)
+        if 0 <= (tap := phase + stride // 2 - stride * offset) < size
+    ]
+    for row, y, tap_y in taps:
+        for column, x, tap_x in taps:
+            kernels[:, row, column, :, y, x] = weight[:, :, tap_y, tap_x].T
+    return kernels.reshape(outputs * stride * stride, inputs, 3, 3)
+
+
+def _to_bytes(values: Tensor) -> Tensor:
+    return (values + 0.5).to(torch.uint8)
+
+
+def _halve(data: bytes) -> bytes:
+    """Store large weights in half precision; the run-time widens them once, when it loads the graph."""
+    model = onnx.load_from_string(data)
+    casts = []
+    for tensor in model.graph.initializer:
+        values = numpy_helper.to_array(tensor)
+        if values.dtype != np.float32 or values.size < 256:
+            continue
+        wide = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{wide}.half"))
+        casts.append(helper.make_node("Cast", [f"{wide}.half"], [wide], to=TensorProto.FLOAT))
+    nodes = [*casts, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
+    size = SIZE_MULTIPLE * 2
+    luma = torch.zeros(1, 1, size, size, dtype=torch.uint8)
+    chroma = torch.zeros(1, 2, size // 2, size // 2, dtype=torch.uint8)
+    buffer = io.BytesIO()
+    dynamic = {"luma": {2: "height", 3: "width"}, "chroma": {2: "half_height", 3: "half_width"}}
+    with warnings.catch_warnings():
+        # The newer exporter unrolls the pyramid's sizes; the older one keeps them dynamic.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.onnx.export(
+            graph.eval(),
+            (luma, chroma),
+            buffer,
+            input_names=["luma", "chroma"],
+            output_names=outputs,
+            dynamic_axes=dynamic,
+            opset_version=_OPSET,
+            dynamo=False,
+        )
+    return _halve(buffer.getvalue())
+
+
+def export_protector(
+    generator: Generator, folder: Path, described: dict[str, Any], name: str = "protector-v1"
+) -> None:
+    """Write graphs, safetensors and card to ``folder``; ``described`` goes on the card as it is.
+
+    Expected keys of ``described``: ``training`` (settings, data, seconds), ``metrics``, ``licence``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = generator.eval().to(memory_format=torch.contiguous_format)
+    tensors = {key: value.detach().half().contiguous() for key, value in generator.state_dict().items()}
+    # Graphs and safetensors hold the very same numbers.
+    generator.load_state_dict({key: value.float() for key, value in tensors.items()})
+    files = {
+        f"{name}-gates.onnx": _onnx(GatesGraph(generator.gate_net), ["gates", "thresholds"]),
+        f"{name}-redraw.onnx": _onnx(RedrawGraph(generator.redraw), ["change"]),
+        f"{name}.safetensors": save_safetensors(tensors),
+    }
+    card = {
+        "card": CARD_VERSION,
+        "name": name,
+        "network": {
+            "bands": BANDS,
+            "size_multiple": SIZE_MULTIPLE,
+            "parameters": sum(value.numel() for value in tensors.values()),
+        },
+        "files": {
+            file: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+            for file, data in files.items()
+        },
+        **described,
+    }
+    for file, data in files.items():
+        atomic_write(folder / file, data)
+    atomic_write(folder / f"{name}.json", json.dumps(card, indent=2).encode() + b"\n")

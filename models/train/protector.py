@@ -1,0 +1,253 @@
+"""Trains the protector: three forces (utility, privacy, rate and look) and one visible Lagrangian."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from base.errors import UsageError
+from models.train.augment import Crop, Cropper
+from models.train.color import planes_to_rgb, rgb_to_planes
+from models.train.networks import BANDS, Generator, PatchDiscriminator, Protected
+from models.train.pictures import Image
+from models.train.samples import load_cartoons, load_faces, prepare
+from models.train.teacher import Judge, Teacher, anchor_weights, disagreement
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectorTraining:
+    """Settings of one run; written beside the weights."""
+
+    pictures: tuple[Path, ...]  # folders of pictures and videos, searched recursively
+    faces: Path  # aligned face crops, one sub-folder per identity
+    cartoons: Path  # frames of the style to imitate
+    teacher: Path  # YOLOX ONNX, frozen
+    face_finder: Path  # YuNet ONNX, labels the training pictures
+    out: Path  # checkpoint, log, settings
+    face_identities: int = 120  # the first so many identities; the others stay for evaluation
+    minutes: float = 60.0
+    crop_size: int = 320  # pixels, multiple of 64
+    batch: int = 4
+    learning_rate: float = 1.2e-3
+    seed: int = 1
+    threads: int = 2
+    weight_utility: float = 1.0  # detector disagreement
+    weight_gates: float = 3.0  # cross-entropy of gates that must be shut
+    weight_sensitive: float = 6.0  # L1 to the target inside faces, plates, text
+    weight_cartoon: float = 1.5  # L1 to the flat cartoon elsewhere
+    weight_rate: float = 4.0  # total variation, a stand-in for coded bits; adapted, see below
+    weight_style: float = 0.02  # patch discriminator
+    utility_budget: float = 1.2  # the rate weight rises while disagreement is below this
+
+
+@dataclass(slots=True)
+class _State:
+    step: int = 0
+    seconds: float = 0.0
+    rate: float = 0.1  # factor on weight_rate
+    smooth: dict[str, float] = field(default_factory=dict)
+
+
+def _batch(crops: list[Crop]) -> dict[str, Tensor]:
+    def picture(images: list[Image]) -> Tensor:
+        stacked = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
+        return stacked.contiguous(memory_format=torch.channels_last)
+
+    def stack(maps: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]) -> Tensor:
+        return torch.from_numpy(np.stack(maps))
+
+    return {
+        "clear": picture([c.clear for c in crops]),
+        "target": picture([c.target for c in crops]),
+        "sensitive": stack([c.sensitive for c in crops])[:, None],
+        "shut": stack([c.shut for c in crops]),
+        "pasted": stack([c.pasted for c in crops])[:, None],
+    }
+
+
+def _total_variation(luma: Tensor, chroma: Tensor) -> Tensor:
+    def variation(plane: Tensor) -> Tensor:
+        across = (plane[..., 1:] - plane[..., :-1]).abs().mean()
+        return across + (plane[..., 1:, :] - plane[..., :-1, :]).abs().mean()
+
+    return variation(luma) + variation(chroma)
+
+
+def _masked_l1(difference: Tensor, mask: Tensor) -> Tensor:
+    return (difference * mask).sum() / (mask.sum() * difference.shape[1] + 1e3)
+
+
+def _losses(batch: dict[str, Tensor], drawn: Protected, teacher: Judge) -> dict[str, Tensor]:
+    """Every force on the generator by name, unweighted."""
+    target_luma, target_chroma = rgb_to_planes(batch["target"])
+    rgb = planes_to_rgb(drawn.luma, drawn.chroma)
+    with torch.no_grad():
+        wanted = teacher(batch["clear"])
+    weights = anchor_weights(batch["pasted"])
+    sensitive = batch["sensitive"]
+    half = F.avg_pool2d(sensitive, 2)
+    luma, chroma = (drawn.luma - target_luma).abs(), (drawn.chroma - target_chroma).abs()
+    shut = batch["shut"]
+    leak = F.softplus(2 * drawn.gate_logits[:, :BANDS])  # -log(1 - gate)
+    return {
+        "utility": disagreement(wanted, teacher(rgb), weights),
+        "gates": (leak * shut).sum() / (shut.sum() + 100),
+        "sensitive": _masked_l1(luma, sensitive) + _masked_l1(chroma, half),
+        "cartoon": _masked_l1(luma, 1 - sensitive) + _masked_l1(chroma, 1 - half),
+        "rate": _total_variation(drawn.luma, drawn.chroma),
+    }
+
+
+class ProtectorTrainer:
+    """Holds networks, optimisers and data of one run; ``run`` trains until the time is used up."""
+
+    def __init__(self, settings: ProtectorTraining, teacher: Judge | None = None) -> None:
+        if settings.crop_size % 64:
+            raise UsageError(f"crop size: expected a multiple of 64, got {settings.crop_size}")
+        self._settings = settings
+        torch.manual_seed(settings.seed)
+        torch.set_num_threads(settings.threads)
+        self._rng = random.Random(settings.seed)
+        settings.out.mkdir(parents=True, exist_ok=True)
+        samples = list(prepare(list(settings.pictures), settings.face_finder, settings.out / "cache"))
+        faces = load_faces(settings.faces, range(settings.face_identities))
+        self._cartoons = load_cartoons(settings.cartoons, settings.crop_size)
+        if not samples or not self._cartoons:
+            raise UsageError(
+                f"no training pictures in {settings.pictures} or no cartoons in {settings.cartoons}"
+            )
+        logger.info("%d pictures, %d faces, %d cartoons", len(samples), len(faces), len(self._cartoons))
+        self._cropper = Cropper(samples, faces, size=settings.crop_size, bands=BANDS, rng=self._rng)
+        self._teacher: Judge = teacher or Teacher(settings.teacher)
+        self.generator = Generator().to(memory_format=torch.channels_last)
+        self.discriminator = PatchDiscriminator()
+        self._optimizer = torch.optim.AdamW(
+            self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
+        )
+        self._critic = torch.optim.Adam(self.discriminator.parameters(), 2e-4, betas=(0.5, 0.99))
+        self._state = _State()
+
+    def run(self, progress: Callable[[float, dict[str, float]], None] | None = None) -> Generator:
+        """Train; ``progress`` gets the share done and the smoothed losses about every 20 steps."""
+        limit = self._settings.minutes * 60
+        began, before = time.monotonic(), self._state.seconds
+        while self._state.seconds < limit:
+            self._step(self._state.seconds / limit)
+            self._state.seconds = before + time.monotonic() - began
+            if self._state.step % 20 == 0 and progress:
+                progress(min(1.0, self._state.seconds / limit), dict(self._state.smooth))
+            if self._state.step % 100 == 0:
+                self.save()
+        self.save()
+        return self.generator
+
+    def _step(self, share: float) -> None:
+        settings, state = self._settings, self._state
+        warm_up = min(1.0, (state.step + 1) / 50)
+        for group in self._optimizer.param_groups:
+            group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
+        batch = _batch([self._cropper.draw() for _ in range(settings.batch)])
+        luma, chroma = rgb_to_planes(batch["clear"])
+        drawn = self.generator(luma, chroma)
+        losses = _losses(batch, drawn, self._teacher)
+        losses["style"] = -self.discriminator(planes_to_rgb(drawn.luma, drawn.chroma)).mean()
+        lagrangian = (
+            settings.weight_utility * losses["utility"]
+            + settings.weight_gates * losses["gates"]
+            + settings.weight_sensitive * losses["sensitive"]
+            + settings.weight_cartoon * losses["cartoon"]
+            + settings.weight_rate * state.rate * losses["rate"]
+            + settings.weight_style * losses["style"]
+        )
+        self._optimizer.zero_grad(set_to_none=True)
+        lagrangian.backward()
+        torch.nn.utils.clip_grad_norm_(self.generator.parameters(), 5.0)
+        self._optimizer.step()
+        if state.step % 2 == 0:
+            losses["critic"] = self._train_critic(planes_to_rgb(drawn.luma, drawn.chroma).detach())
+        self._note(losses, drawn, batch)
+        state.step += 1
+
+    def _train_critic(self, drawn_rgb: Tensor) -> Tensor:
+        """Hinge loss against random crops of real cartoon frames."""
+        size = self._settings.crop_size
+        crops = []
+        for _ in range(len(drawn_rgb)):
+            frame = self._rng.choice(self._cartoons)
+            top = self._rng.randrange(frame.shape[0] - size + 1)
+            left = self._rng.randrange(frame.shape[1] - size + 1)
+            crops.append(frame[top : top + size, left : left + size])
+        real = torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2).float() / 255
+        real_rgb = planes_to_rgb(*rgb_to_planes(real))
+        loss = (
+            F.relu(1 - self.discriminator(real_rgb)).mean() + F.relu(1 + self.discriminator(drawn_rgb)).mean()
+        )
+        self._critic.zero_grad(set_to_none=True)
+        loss.backward()
+        self._critic.step()
+        return loss.detach()
+
+    def _note(self, losses: dict[str, Tensor], drawn: Protected, batch: dict[str, Tensor]) -> None:
+        """Smooth the figures; raise the price of bits while the detector agrees, lower it otherwise."""
+        state, settings = self._state, self._settings
+        figures = {name: float(value.detach()) for name, value in losses.items()}
+        shut = batch["shut"]
+        if float(shut.sum()) > 0:
+            figures["open_where_shut"] = float((drawn.gates * shut).sum() / shut.sum())
+        figures["open"] = float(drawn.gates.mean())
+        for name, value in figures.items():
+            state.smooth[name] = 0.98 * state.smooth.get(name, value) + 0.02 * value
+        if state.step > 100:
+            agrees = state.smooth["utility"] < settings.utility_budget
+            state.rate = min(10.0, max(0.05, state.rate * (1.004 if agrees else 0.996)))
+        state.smooth["rate_factor"] = state.rate
+
+    def save(self) -> None:
+        """Write checkpoint and settings (both plain tensors and JSON; loadable with weights_only)."""
+        out = self._settings.out
+        temporary = out / ".checkpoint.pt.part"
+        torch.save(
+            {
+                "generator": self.generator.state_dict(),
+                "discriminator": self.discriminator.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "critic": self._critic.state_dict(),
+                "step": self._state.step,
+                "seconds": self._state.seconds,
+                "rate": self._state.rate,
+                "smooth": self._state.smooth,
+            },
+            temporary,
+        )
+        temporary.replace(out / "checkpoint.pt")
+        described = {
+            k: [str(p) for p in v] if isinstance(v, tuple) else str(v) if isinstance(v, Path) else v
+            for k, v in asdict(self._settings).items()
+        }
+        (out / "settings.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+
+    def resume(self) -> bool:
+        """Continue from the checkpoint in the output folder, if there is one."""
+        path = self._settings.out / "checkpoint.pt"
+        if not path.exists():
+            return False
+        stored = torch.load(path, weights_only=True)
+        self.generator.load_state_dict(stored["generator"])
+        self.discriminator.load_state_dict(stored["discriminator"])
+        self._optimizer.load_state_dict(stored["optimizer"])
+        self._critic.load_state_dict(stored["critic"])
+        self._state = _State(stored["step"], stored["seconds"], stored["rate"], dict(stored["smooth"]))
+        return True

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the train extra")
+
+from base.frames import ClearFrame  # noqa: E402
+from models import load_protector  # noqa: E402
+from models.pyramid import GATE_ONE, GatedPyramid  # noqa: E402
+from models.train.networks import BANDS, Generator, gated_pyramid, gates_of  # noqa: E402
+
+pytestmark = pytest.mark.train
+
+
+def _smooth(seed: int, height: int, width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    small = np.random.default_rng(seed).integers(0, 256, (height // 4, width // 4), dtype=np.uint8)
+    return np.kron(small, np.ones((4, 4), np.uint8))
+
+
+def test_integer_pyramid_agrees_with_the_network_within_rounding() -> None:
+    plane = _smooth(1, 128, 192)
+    rng = np.random.default_rng(2)
+    gates = rng.integers(0, GATE_ONE + 1, (BANDS, 16, 24), dtype=np.uint8)
+    thresholds = rng.integers(0, 26, (BANDS, 16, 24), dtype=np.uint8)
+    fast = GatedPyramid(128, 192, BANDS)(plane, gates, thresholds).astype(float)
+    exact = 255 * gated_pyramid(
+        torch.from_numpy(plane)[None, None].float() / 255,
+        torch.from_numpy(gates)[None].float() / GATE_ONE,
+        torch.from_numpy(thresholds)[None].float() / 255,
+    )
+    difference = np.abs(fast - exact[0, 0].clamp(0, 255).numpy())
+    assert difference.max() < 7
+    assert difference.mean() < 1
+
+
+def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="needs the train extra")
+    from models.train.export import export_protector  # noqa: PLC0415
+
+    torch.manual_seed(3)
+    generator = Generator()
+    for layer in (generator.redraw.luma_tail, generator.redraw.chroma_tail, generator.gate_net.head):
+        torch.nn.init.normal_(layer.weight, std=0.1)
+    export_protector(generator, tmp_path, {"training": {}, "metrics": {}, "licence": "none"})
+    planes = [_smooth(4, 128, 192), _smooth(5, 64, 96), _smooth(6, 64, 96)]
+    drawn = load_protector(folder=tmp_path).protect(ClearFrame(planes[0], planes[1], planes[2], 7))
+    with torch.no_grad():
+        wanted = generator(
+            torch.from_numpy(planes[0])[None, None].float() / 255,
+            torch.from_numpy(np.stack(planes[1:]))[None].float() / 255,
+        )
+    assert drawn.time_us == 7
+    for got, plane in ((drawn.luma_hw, wanted.luma[0, 0]), (drawn.cr_hw, wanted.chroma[0, 1])):
+        difference = np.abs(got.astype(float) - 255 * plane.numpy())
+        assert difference.max() < 8
+        assert difference.mean() < 1.5
+
+
+def test_a_nearly_shut_gate_is_exactly_shut_and_can_still_learn_to_open() -> None:
+    logits = torch.full((1, 2 * BANDS, 1, 1), -2.5, requires_grad=True)
+    gates, _ = gates_of(logits)
+    assert float(gates.detach().abs().max()) < 1e-7
+    gates.sum().backward()
+    assert float(logits.grad[:, :BANDS].min()) > 0
+
+
+def test_the_redraw_network_sees_only_what_passed_the_gates() -> None:
+    torch.manual_seed(0)
+    generator = Generator().eval()
+    with torch.no_grad():
+        generator.gate_net.head.bias[:BANDS] = -9.0  # all shut
+        torch.nn.init.normal_(generator.redraw.luma_tail.weight, std=0.1)
+        flat = torch.full((1, 1, 64, 64), 0.5)
+        detailed = flat.clone()
+        detailed[..., ::2] += 0.2
+        detailed[..., 1::2] -= 0.2
+        chroma = torch.full((1, 2, 32, 32), 0.5)
+        assert torch.allclose(generator(flat, chroma).luma, generator(detailed, chroma).luma, atol=1e-5)
