@@ -69,7 +69,7 @@ class AnnotatedVideo:
     times, so a variable rate stays variable. The first picture sets the size; others are scaled to it.
 
     Raises:
-        MediaError: the encoder refuses, or times do not grow.
+        MediaError: the encoder refuses.
     """
 
     TIME_BASE = Fraction(1, 90_000)
@@ -88,12 +88,8 @@ class AnnotatedVideo:
         return self
 
     def write(self, image_bgr_hwc: Image, found: Detections, time_s: float) -> None:
-        """Append one picture at ``time_s`` seconds, which must be later than the last one's."""
-        pts = round(time_s / self.TIME_BASE)
-        if pts <= self._last_pts:
-            message = f"{self._path.name}: expected times that grow, got {time_s:.6f} s"
-            raise MediaError(message)
-        self._last_pts = pts
+        """Append one picture at ``time_s`` seconds; a time that does not grow becomes the next possible."""
+        pts = self._last_pts = max(round(time_s / self.TIME_BASE), self._last_pts + 1)
         stream = self._stream or self._add_stream(*image_bgr_hwc.shape[:2])
         canvas = draw(image_bgr_hwc, found)
         size_wh = (stream.width, stream.height)

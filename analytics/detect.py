@@ -73,10 +73,13 @@ def run(
         UsageError: no such file, or a label that the detector does not know.
         MediaError, PeerError: the stream or the annotated file failed.
     """
-    _check_labels(labels, detector)
     with ExitStack() as stack:
-        stream = open_frames(source, every=every, token=token) if isinstance(source, str) else source
-        stack.enter_context(stream)
+        if not isinstance(source, str):
+            stack.enter_context(source)
+        _check_labels(labels, detector)
+        stream = source
+        if isinstance(stream, str):
+            stream = stack.enter_context(open_frames(stream, every=every, token=token))
         video = stack.enter_context(AnnotatedVideo(annotate)) if annotate else None
         for count, frame in enumerate(stream, 1):
             found = detector.detect(frame.image_bgr_hwc)

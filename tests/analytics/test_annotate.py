@@ -11,7 +11,7 @@ import pytest
 from analytics import Detections
 from analytics.annotate import AnnotatedVideo, draw
 from analytics.stream import open_frames
-from base.errors import MediaError, UsageError
+from base.errors import UsageError
 from tests.analytics.clips import Picture
 
 NAMES = ("person", "bicycle", "car")
@@ -125,13 +125,12 @@ def test_a_closed_generator_leaves_a_whole_file(tmp_path: Path) -> None:
         assert sum(1 for _ in stream) == 3
 
 
-def test_times_must_grow(tmp_path: Path) -> None:
-    with (
-        pytest.raises(MediaError, match="expected times that grow"),
-        AnnotatedVideo(tmp_path / "o.mp4") as video,
-    ):
-        video.write(grey(), boxes(), 1.0)
-        video.write(grey(), boxes(), 1.0)
+def test_times_that_do_not_grow_are_moved_on_and_no_picture_is_lost(tmp_path: Path) -> None:
+    with AnnotatedVideo(tmp_path / "out.mp4") as video:
+        for time_s in (0.0, 1.0, 1.0, 0.5, 2.0):
+            video.write(grey(), boxes(), time_s)
+    with open_frames(str(tmp_path / "out.mp4")) as stream:
+        assert [frame.time_s for frame in stream] == pytest.approx([0, 1, 1, 1, 2], abs=1e-4)
 
 
 def test_writing_outside_the_block_is_refused(tmp_path: Path) -> None:

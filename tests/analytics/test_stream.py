@@ -7,7 +7,7 @@ import pytest
 
 from analytics.stream import open_frames
 from base.errors import MediaError, UsageError
-from tests.analytics.clips import red_square, write_clip
+from tests.analytics.clips import annexb_units, red_square, write_clip
 
 TIMES_MS = [40, 80, 120, 300, 340, 380, 900, 940]  # a camera that stutters, and does not start at zero
 
@@ -62,6 +62,16 @@ def test_a_truncated_file_gives_what_is_whole(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with open_frames(str(path)) as stream:
         assert 8 <= sum(1 for _ in stream) < 40
+
+
+def test_a_stream_without_times_is_counted_out_at_its_rate(tmp_path: Path) -> None:
+    path = tmp_path / "raw.h264"
+    path.write_bytes(b"".join(annexb_units([red_square(4 * index, 0) for index in range(6)])))
+    with open_frames(str(path)) as stream:
+        times = [frame.time_s for frame in stream]
+    assert len(times) == 6
+    assert times[0] == 0
+    assert (np.diff(times) > 0).all()
 
 
 def test_closing_ends_the_iteration(clip: Path) -> None:
