@@ -219,6 +219,7 @@ def _open(source: Input) -> tuple[InputContainer, bool]:
     """The open container, and whether it is a file that was cut."""
     if isinstance(source, str) and "://" in source:
         options = {"format_whitelist": _URL_FORMATS, "protocol_whitelist": _URL_PROTOCOLS}
+        options["rtsp_transport"] = "tcp"  # over UDP, packets of units as large as ours get lost
         return _av_open(source, _redact(source), options, timeout=(_OPEN_TIMEOUT_S, _READ_TIMEOUT_S)), False
     options = {"format_whitelist": _FILE_FORMATS, "protocol_whitelist": "file"}
     if isinstance(source, str | Path):
@@ -276,9 +277,11 @@ def _redact(url: str) -> str:
 
 def _format_of(head: bytes) -> str | None:
     """Name raw H.264 to libav, whose probing gives up on a large SEI; MPEG-PS also begins with 00 00 01."""
-    start = head.find(b"\x01") + 1
-    is_raw = head.startswith((b"\x00\x00\x01", b"\x00\x00\x00\x01")) and not head[start] & 0x80
-    return "h264" if is_raw else None
+    for start_code in (b"\x00\x00\x01", b"\x00\x00\x00\x01"):
+        first = head[len(start_code) : len(start_code) + 1]
+        if head.startswith(start_code) and b"\x00" < first < b"\x80":
+            return "h264"
+    return None
 
 
 def _codec_context(stream: Stream) -> CodecContext | None:

@@ -7,6 +7,7 @@ import io
 import os
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -54,6 +55,13 @@ def temporary_neighbour(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
 
 
+def rescale(ticks: int, from_base: Fraction, to_base: Fraction) -> int:
+    """Ticks of another time base, halves away from zero as libav rounds."""
+    value = ticks * from_base / to_base
+    magnitude = int(abs(value) + Fraction(1, 2))
+    return magnitude if value >= 0 else -magnitude
+
+
 class LibavMuxer:
     """Packets into one file. No dates, no identifiers by chance: the same packets give the same bytes."""
 
@@ -76,8 +84,16 @@ class LibavMuxer:
             raise MediaError(message) from error
         self._container.flags |= _BITEXACT
         self._time_bases = {stream.index: stream.time_base for stream in streams}
+        self._last_dts: dict[int, int] = {}
         try:
             self._streams = {stream.index: add_stream(self._container, stream) for stream in streams}
+            self._container.start_encoding()
+        except (av.FFmpegError, ValueError) as error:
+            self.abort()
+            if isinstance(error, UsageError):
+                raise
+            message = f"{path.name}: libav refuses these streams: {error}"
+            raise MediaError(message) from error
         except BaseException:
             self.abort()
             raise
@@ -94,11 +110,27 @@ class LibavMuxer:
         coded.time_base = self._time_bases[packet.stream_index]
         coded.pts, coded.dts, coded.duration = packet.pts, packet.dts, packet.duration or 0
         coded.is_keyframe = packet.is_key
+        self._keep_rising(coded, packet.stream_index)
         try:
             self._container.mux_one(coded)
         except (av.FFmpegError, ValueError) as error:
             message = f"{self._path.name}: packet of stream {packet.stream_index} cannot be written: {error}"
             raise MediaError(message) from error
+
+    def _keep_rising(self, coded: Packet[Stream], index: int) -> None:
+        """Move on a packet that falls on the tick of the one before: containers have coarser clocks."""
+        ticks = self._streams[index].time_base
+        if coded.dts is None or not ticks:
+            return
+        dts = rescale(coded.dts, coded.time_base, ticks)
+        last = self._last_dts.get(index)
+        if last is not None and dts <= last:
+            dts = last + 1
+            pts = None if coded.pts is None else rescale(coded.pts, coded.time_base, ticks)
+            coded.pts, coded.dts = None if pts is None else max(pts, dts), dts
+            coded.duration = rescale(coded.duration or 0, coded.time_base, ticks)
+            coded.time_base = ticks
+        self._last_dts[index] = dts
 
     def close(self) -> None:
         """Finish the file, bring it to the disk and give it its name.
@@ -107,7 +139,6 @@ class LibavMuxer:
             MediaError: libav cannot finish it; nothing is left then.
         """
         try:
-            self._container.start_encoding()
             self._container.close()
             descriptor = os.open(self._temporary, os.O_RDWR)
             try:
