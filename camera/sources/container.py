@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -70,6 +70,7 @@ class ContainerSource(Source):
         self._last_shown_us: int | None = None
         self._frame_us = round(1_000_000 / DEFAULT_RATE)
         self._start_us = 0
+        self._num_passes = 0
         self._num_pictures = 0
         self._num_corrupt = 0
 
@@ -134,13 +135,15 @@ class ContainerSource(Source):
         self._timeline.begin_pass(now_unix_us=_now_us())
 
     def _one_pass(self) -> Iterator[Captured]:
-        live = self._options.live
+        live, is_url = self._options.live, "://" in self._target
         timeout = (self._options.open_timeout_s, self._options.read_timeout_s)
         with av.open(
-            self._target,
+            self._target if is_url or self._options.format else f"file:{self._target}",
             format=self._options.format,
             options=self._options.options,
-            timeout=timeout if live or "://" in self._target else None,
+            # A file must not make libav open what it names: playlists can point anywhere.
+            container_options={} if is_url or live else {"protocol_whitelist": "file"},
+            timeout=timeout if live or is_url else None,
         ) as container:
             video = _main_video(container, self.name)
             self._describe(container, video)
@@ -153,9 +156,12 @@ class ContainerSource(Source):
     def _describe(self, container: InputContainer, video: VideoStream) -> None:
         kept = [stream for stream in container.streams if is_coded(stream) and not _is_attachment(stream)]
         self._indices = {stream.index: index for index, stream in enumerate(kept)}
-        streams = tuple(sealed_stream(index, stream) for index, stream in enumerate(kept))
-        if streams != self._streams:
-            self._streams = streams
+        self._streams = tuple(sealed_stream(index, stream) for index, stream in enumerate(kept))
+        if self._num_passes == 0:
+            self._ledger.begin(self._streams)
+        elif self._streams != self._ledger.streams:
+            self._ledger.mark_discontinuity(self._streams)
+        self._num_passes += 1
         self._video_index = self._indices.get(video.index)
         video.codec_context.thread_count = 1 if self._options.live else self._options.decoder_threads
         video.codec_context.thread_type = "SLICE" if self._options.live else "AUTO"
@@ -194,8 +200,23 @@ class ContainerSource(Source):
         pts, dts = self._timeline.shift(index, packet.pts, packet.dts, packet.duration, time_base)
         packet.pts, packet.dts = pts, dts  # the decoder hands these on to its pictures
         if index >= 0:
-            sealed = sealed_packet(index, packet, pts, dts)
-            self._ledger.add(sealed, key_pts=pts, is_video_key=is_video and packet.is_keyframe)
+            self._ledger.add(
+                sealed_packet(index, packet, pts, dts),
+                key_pts=pts,
+                is_video_key=is_video and packet.is_keyframe,
+                streams=self._new_streams(index, packet),
+            )
+
+    def _new_streams(self, index: int, packet: Packet[Stream]) -> tuple[SealedStream, ...] | None:
+        """The streams with the codec header that the packet brings, if it brings a new one."""
+        if not packet.has_sidedata("new_extradata"):
+            return None
+        header = bytes(packet.get_sidedata("new_extradata"))
+        if header == self._streams[index].extradata:
+            return None
+        changed = replace(self._streams[index], extradata=header)
+        self._streams = (*self._streams[:index], changed, *self._streams[index + 1 :])
+        return self._streams
 
     def _notice_jump(self, packet: Packet[Stream], time_base: Fraction) -> None:
         stamp = packet.dts if packet.dts is not None else packet.pts
@@ -230,7 +251,7 @@ class ContainerSource(Source):
             taken.boundary,
             taken.source_key,
             taken.discontinuity,
-            self._streams,
+            taken.streams,
             self._video_index,
             time_us,
             self._timeline.source_us(time_us),

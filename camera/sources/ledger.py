@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from base.errors import MediaError
 
 if TYPE_CHECKING:
-    from codec.packets import SealedPacket
+    from codec.packets import SealedPacket, SealedStream
 
 # A decoder holds back at most 16 reordered pictures plus one per thread; a boundary older than this is lost.
 MAX_PICTURES_WAITED = 64
@@ -30,6 +30,8 @@ class _Boundary:
     position: int  # number of packets added before it, ever
     pts: int | None
     key: bool
+    gap: bool = False  # a segment has to start here
+    streams: tuple[SealedStream, ...] | None = None  # in force from here on
     pictures_waited: int = 0
 
 
@@ -41,6 +43,7 @@ class Taken:
     boundary: int | None
     source_key: bool
     discontinuity: bool
+    streams: tuple[SealedStream, ...]
 
 
 class PacketLedger:
@@ -52,26 +55,53 @@ class PacketLedger:
         self._max_pending_bytes = max_pending_bytes
         self._boundaries: deque[_Boundary] = deque()
         self._num_taken = 0
+        self._streams: tuple[SealedStream, ...] = ()
 
-    def add(self, packet: SealedPacket, *, key_pts: int | None = None, is_video_key: bool = False) -> None:
+    @property
+    def streams(self) -> tuple[SealedStream, ...]:
+        """What the packets taken last belong to."""
+        return self._streams
+
+    def begin(self, streams: tuple[SealedStream, ...]) -> None:
+        """Describe the streams of the first packets."""
+        self._streams = streams
+
+    def add(
+        self,
+        packet: SealedPacket,
+        *,
+        key_pts: int | None = None,
+        is_video_key: bool = False,
+        streams: tuple[SealedStream, ...] | None = None,
+    ) -> None:
         """Append a packet; a video key packet opens a boundary that waits for a picture of ``key_pts``.
+
+        Args:
+            packet: demuxed after those before.
+            key_pts: of a video key packet.
+            is_video_key: it is one.
+            streams: new descriptions from this packet on (a codec header that changed in mid-stream).
 
         Raises:
             MediaError: too much was read without a single picture.
         """
-        if is_video_key:
-            self._boundaries.append(_Boundary(self._num_taken + len(self._pending), key_pts, key=True))
+        if is_video_key or streams is not None:
+            position = self._num_taken + len(self._pending)
+            self._boundaries.append(
+                _Boundary(position, key_pts, is_video_key, gap=streams is not None, streams=streams)
+            )
         self._pending.append(packet)
         self._pending_bytes += len(packet.data)
         if self._pending_bytes > self._max_pending_bytes:
             message = f"source: {self._pending_bytes} bytes of packets without a picture"
             raise MediaError(message)
 
-    def mark_discontinuity(self) -> None:
-        """What follows was read after a gap: the next picture starts a segment here."""
+    def mark_discontinuity(self, streams: tuple[SealedStream, ...] | None = None) -> None:
+        """What follows was read after a gap, from ``streams``: the next picture starts a segment here."""
         while self._boundaries and self._boundaries[-1].key:
             self._boundaries.pop()  # key packets of lost pictures; their packets stay
-        self._boundaries.append(_Boundary(self._num_taken + len(self._pending), None, key=False))
+        position = self._num_taken + len(self._pending)
+        self._boundaries.append(_Boundary(position, None, key=False, gap=True, streams=streams))
 
     def take(self, picture_pts: int | None, *, picture_is_key: bool) -> Taken:
         """The packets that go with this picture."""
@@ -79,7 +109,8 @@ class PacketLedger:
         gap: _Boundary | None = None
         while self._boundaries and self._is_reached(self._boundaries[0], picture_pts, picture_is_key):
             reached = self._boundaries.popleft()
-            gap = gap or (None if reached.key else reached)
+            gap = gap or (reached if reached.gap else None)
+            self._streams = reached.streams or self._streams
         for boundary in self._boundaries:
             boundary.pictures_waited += 1
         start = self._num_taken
@@ -95,6 +126,7 @@ class PacketLedger:
             and reached.key
             and (gap is None or gap.position == reached.position),
             discontinuity=gap is not None,
+            streams=self._streams,
         )
 
     def rest(self) -> tuple[SealedPacket, ...]:

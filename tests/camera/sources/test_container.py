@@ -5,8 +5,10 @@ import os
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
+from av.video.stream import VideoStream
 
 from base.errors import MediaError
 from camera.sources import open_source
@@ -132,3 +134,32 @@ def test_damaged_packets_are_sealed_and_do_not_stop_the_reader(tmp_path: Path) -
     frames, packets = read(path)
     assert len(frames) > 30
     assert [p.data for p in packets] == [payload for *_, payload in demuxed(path)]
+
+
+def test_a_file_name_may_look_like_a_url(tmp_path: Path) -> None:
+    path = make_clip(tmp_path / "plain.mkv", frames=3)
+    odd = path.rename(tmp_path / "http:%03d?x=1&y#z.mkv")
+    assert len(read(odd)[0]) == 3
+
+
+def test_a_playlist_cannot_make_the_camera_open_other_hosts(tmp_path: Path) -> None:
+    playlist = tmp_path / "list.m3u8"
+    playlist.write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/secret.ts\n#EXT-X-ENDLIST\n")
+    with pytest.raises(MediaError, match=r"list\.m3u8"):
+        list(open_source(str(playlist)))
+
+
+def test_a_phone_s_upright_picture_is_protected_upright(tmp_path: Path) -> None:
+    plain = make_clip(tmp_path / "plain.mp4", frames=3, size=(64, 48), b_frames=0)
+    turned = tmp_path / "turned.mp4"
+    with av.open(str(plain)) as source, av.open(str(turned), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        assert isinstance(stream, VideoStream)
+        stream.set_display_rotation(-90)
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    upright, sideways = read(turned)[0][0], read(plain)[0][0]
+    assert upright.frame.luma_hw.shape == (64, 48)
+    assert np.array_equal(upright.frame.luma_hw, np.rot90(sideways.frame.luma_hw, -1))

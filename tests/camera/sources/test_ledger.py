@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from base.errors import MediaError
 from camera.sources.ledger import MAX_PICTURES_WAITED, PacketLedger, Taken
+from codec.packets import SealedStream, StreamKind
 from tests.support.media import sealed
 
 
@@ -100,3 +104,16 @@ def test_nothing_is_lost_and_the_order_stays(script: list[tuple[str, int, bool]]
             got += b"".join(packet.data for packet in taken.packets)
     got += b"".join(packet.data for packet in ledger.rest())
     assert got == fed
+
+
+def test_new_stream_descriptions_come_into_force_with_their_own_picture() -> None:
+    old = (SealedStream(0, StreamKind.VIDEO, "h264", Fraction(1, 25), width=64, height=48),)
+    new = (replace(old[0], width=128),)
+    ledger = PacketLedger()
+    ledger.begin(old)
+    ledger.add(sealed(0, b"I", 0, key=True), key_pts=0, is_video_key=True)
+    ledger.add(sealed(0, b"J", 1, key=True), key_pts=1, is_video_key=True, streams=new)
+    first = ledger.take(0, picture_is_key=True)
+    assert (data(first), first.streams, first.discontinuity) == ("I", old, False)
+    second = ledger.take(1, picture_is_key=True)
+    assert (data(second), second.streams, second.discontinuity, second.source_key) == ("J", new, True, True)
