@@ -1,1 +1,13 @@
-"""TODO"""
+"""The camera: from pictures to a protected, signed, sealed stream and out to viewers and files.
+
+sources/         files, folders, devices, network cameras, a synthetic scene
+pipeline.py      capture, protect, publish on three threads (stage_queue.py, workers.py, stats.py)
+publisher.py     both layers of one picture (cutter.py: when a segment begins; sealed_layer.py: the original)
+broadcast.py     bounded fan-out to sinks
+recorder.py      fragmented MP4 on disk (retention.py: for how long)
+webrtc/          WHEP: live viewers
+http.py          page, health, metrics, access rules (page.py, state.py, access.py ...)
+service.py       all of it as one camera
+protect_file.py  the same pipeline, one file in, one file out
+settings.py      the configuration of one camera
+"""

@@ -32,7 +32,7 @@ from camera.workers import Workers
 from codec.packets import SealedPacket
 from keys import CameraKey, EpochRing
 
-_PROTECTED_QUEUE = 2
+_PROTECTED_QUEUE = 1  # enough to keep both stages busy; more would only add delay
 
 
 class FrameProtector(Protocol):
@@ -47,7 +47,7 @@ class FrameProtector(Protocol):
         """The run-time in use."""
 
     def protect(self, frame: ClearFrame) -> ProtectedFrame:
-        """The protected picture, same size and time."""
+        """The protected picture, same size and time, in memory that is not written to again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from base.errors import MediaError
 from base.frames import ProtectedFrame
 from camera.broadcast import Broadcast
 from camera.cutter import CutRules, SegmentCutter
-from camera.sealed_layer import MODES, CodedLayer, CopiedLayer, NoLayer, SealedLayer, choose_mode
+from camera.sealed_layer import CodedLayer, CopiedLayer, NoLayer, SealedLayer, choose_mode
 from camera.sources.captured import Captured
 from camera.stats import Meter
 from codec.h264 import ColourTags, ProtectedEncoder
@@ -237,6 +237,3 @@ def _colour(captured: Captured) -> ColourTags:
         for value in (picture.color_primaries, picture.color_trc, picture.colorspace)
     )
     return ColourTags(primaries, transfer, matrix)
-
-
-__all__ = ["MODES", "CodingOptions", "Publisher"]
