@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -25,25 +27,49 @@ class OutputFolder:
     """A folder of mode 0700 beside ``out``. Use as a context manager; whatever is left in it is removed.
 
     It lies beside the output so that clear pictures reach no other disk, and so that the last
-    step is a rename.
+    step is a rename. It is locked while it is in use; folders that a killed process left behind
+    are not, and the next output of that name removes them.
     """
 
     def __init__(self, out: Path) -> None:
         self._parent = out.parent
+        self._name = out.name
         self._folder = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
+        self._lock = -1
 
     def __enter__(self) -> Self:
+        self._remove_stale()
         try:
             self._folder.mkdir(mode=0o700)
+            self._lock = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             message = f"{self._parent}: cannot be written: {error.strerror}"
             raise MediaError(message) from error
         return self
 
+    def _remove_stale(self) -> None:
+        left = re.compile(re.escape(f".{self._name}.") + r"[0-9a-f]{8}\.part")
+        for path in self._parent.iterdir():
+            if not left.fullmatch(path.name):
+                continue
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue  # not a folder of ours
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            except BlockingIOError:
+                pass  # somebody is at work in it
+            finally:
+                os.close(descriptor)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
     def path_for(self, name: str) -> Path:
         """Return where to write what will be called ``name``."""

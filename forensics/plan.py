@@ -1,9 +1,11 @@
 """Which segments of a recording to open, and in which order. Pure: decides on what the survey found.
 
 What the camera's signature contradicts is withheld: the segment whose signature fails, another
-camera's, one with a changed header, a repeat, and streams spliced into another. Inside a segment
-whose signature holds, only the access units that fail are left out. Segments that are good and
-merely stand in the wrong place are opened in their right place.
+camera's, one with a changed header, a repeat, and streams spliced into another. So is a segment
+without signature among signed ones, unless it is sealed under their key: anybody who knows the
+recipient's public key could have made it. Inside a segment whose signature holds, only the access
+units that fail are left out. Segments that are good and merely stand in the wrong place are
+opened in their right place.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ _WITHHELD = (
     Reason.SIGNATURE_INVALID,
     Reason.WRONG_CAMERA,
     Reason.HEADER_CHANGED,
-    Reason.SEGMENT_REPEATED,
     Reason.NEWER_FORMAT,
 )
 _BAD_UNITS = (Reason.PICTURE_CHANGED, Reason.CHUNKS_CHANGED, Reason.UNIT_INSERTED)
@@ -157,9 +158,10 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange) -> Plan:
     Raises:
         UsageError: the range is empty, or nothing of the recording lies in it.
     """
-    candidates = _without_disorder(_without_splices(candidates))
-    usable = sorted((c for c in candidates if c.withheld is None), key=_order_key(candidates))
     signed = frozenset(c.epoch_ref for c in candidates if c.is_signed)
+    for rule in (_without_strangers, _without_repeats, _without_splices, _without_disorder):
+        candidates = rule(candidates)
+    usable = sorted((c for c in candidates if c.withheld is None), key=_order_key(candidates))
     if not candidates:
         return Plan((None, None), (), (), signed, ())
     asked = chosen.resolve(min(c.start_us for c in candidates))
@@ -174,6 +176,28 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange) -> Plan:
     first = _back_to_key(usable, wanted[0]) if wanted else 0
     order = tuple(usable[place] for place in [*range(first, wanted[0]), *wanted]) if wanted else ()
     return Plan(asked, order, withheld, signed, tuple(_notes(asked, usable, wanted, first)))
+
+
+def _without_strangers(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Among signed segments keep only what is sealed under a key that one of them uses."""
+    signed = {c.epoch_ref for c in candidates if c.is_signed}
+    why = "nothing says that the camera made it"
+    return [
+        replace(c, withheld=why) if signed and c.epoch_ref not in signed and not c.withheld else c
+        for c in candidates
+    ]
+
+
+def _without_repeats(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Of segments with one index keep the first that is signed, else the first."""
+    kept: dict[tuple[bytes, int], Candidate] = {}
+    for candidate in candidates:
+        known = kept.get((candidate.stream_id, candidate.index))
+        if candidate.withheld is None and (known is None or (candidate.is_signed and not known.is_signed)):
+            kept[candidate.stream_id, candidate.index] = candidate
+    why = "a repeat of a segment that is here already"
+    chosen = {candidate.ordinal for candidate in kept.values()}
+    return [c if c.ordinal in chosen or c.withheld else replace(c, withheld=why) for c in candidates]
 
 
 def _without_splices(candidates: Sequence[Candidate]) -> list[Candidate]:

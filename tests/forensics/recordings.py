@@ -61,7 +61,15 @@ def ffmpeg(*arguments: str | Path) -> None:
     subprocess.run(command, check=True, timeout=60)
 
 
-def make_source(path: Path, *, codec: str = "libx264", seconds: int = 6, audio: bool = True) -> Path:
+def make_source(
+    path: Path,
+    *,
+    codec: str = "libx264",
+    seconds: int = 6,
+    audio: bool = True,
+    gop: int = GOP,
+    bframes: int = 2,
+) -> Path:
     """An ordinary clip with B-frames, a key frame a second, and sound."""
     picture = f"testsrc2=size={WIDTH}x{HEIGHT}:rate={RATE}:duration={seconds}"
     tone = f"sine=frequency=440:sample_rate=16000:duration={seconds}"
@@ -71,7 +79,7 @@ def make_source(path: Path, *, codec: str = "libx264", seconds: int = 6, audio: 
         "libx265": ("-x265-params", ":log-level=none:open-gop=0"),
     }[codec]
     video = ["-c:v", codec, "-preset", "ultrafast", "-pix_fmt", "yuv420p"]
-    video += [option, f"keyint={GOP}:min-keyint={GOP}:scenecut=0:bframes=2{extra}"]
+    video += [option, f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes={bframes}{extra}"]
     sound = ["-c:a", "aac", "-b:a", "32k"] if audio else []
     ffmpeg(*sources, *video, *sound, path)
     return path
@@ -124,13 +132,22 @@ def draw(index: int, time_us: int) -> ProtectedFrame:
 
 
 def seal_copy(
-    source: Path, *, camera: int = 1, epochs: EpochRing | None = None, **options: int
+    source: Path,
+    *,
+    camera: int = 1,
+    epochs: EpochRing | None = None,
+    every: int | None = None,
+    start_us: int = START_US,
 ) -> list[AccessUnit]:
-    """Copy mode: the source's own packets, sound included; a segment at each of its key frames."""
+    """Copy mode: the source's own packets, sound included.
+
+    A segment starts at each of its key frames, or every so many pictures whatever they are.
+    """
     with av.open(str(source)) as container:
         streams = [describe_stream(stream) for stream in container.streams]
-        sealing = Sealing(streams, SealedMode.COPY, camera=camera, epochs=epochs, **options)
+        sealing = Sealing(streams, SealedMode.COPY, camera=camera, epochs=epochs, start_us=start_us)
         waiting: list[SealedPacket] = []
+        number = 0
         for packet in container.demux():
             if not packet.size:
                 continue
@@ -139,10 +156,12 @@ def seal_copy(
                 waiting.append(sealed)
                 continue
             late, waiting = waiting, []
-            if packet.is_keyframe:
-                sealing.push([sealed], starts=True, late=late if sealing.units else ())
+            starts = number % every == 0 if every else packet.is_keyframe
+            if starts:
+                sealing.push([sealed], starts=True, late=late if number else ())
             else:
                 sealing.push([*late, sealed], starts=False)
+            number += 1
         return sealing.finish(waiting)
 
 

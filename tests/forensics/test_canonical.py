@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import FormatError, Malformed, UsageError
@@ -48,11 +48,13 @@ def test_strings_are_escaped_as_rfc_8785_shows() -> None:
     )
 
 
+@settings(deadline=None)  # shared machines
 @given(VALUES)
 def test_what_was_written_reads_back(value: JsonValue) -> None:
     assert parse_canonical(canonical_json(value)) == value
 
 
+@settings(deadline=None)  # shared machines
 @given(st.binary(max_size=60))
 def test_random_bytes_raise_only_format_errors(data: bytes) -> None:
     try:

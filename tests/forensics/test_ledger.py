@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import AuthenticationFailed, FormatError, LimitExceeded, UsageError
@@ -74,6 +74,7 @@ def test_nothing_is_chained_to_an_entry_that_does_not_verify(tmp_path: Path) -> 
     assert path.read_bytes() == damaged
 
 
+@settings(deadline=None, max_examples=30)  # fsync, and shared machines
 @given(cut=st.integers(1, 200))
 def test_a_torn_line_is_cut_off_and_the_repair_recorded(
     tmp_path_factory: pytest.TempPathFactory, cut: int
@@ -183,12 +184,14 @@ def test_the_default_path_follows_the_environment(tmp_path: Path) -> None:
     assert default_ledger_path({}) == default_ledger_path({"XDG_STATE_HOME": "relative"}) == home
 
 
+@settings(deadline=None)  # fsync, and shared machines
 @given(st.binary(max_size=80))
 def test_random_bytes_raise_only_format_errors(data: bytes) -> None:
     with pytest.raises(FormatError):
         LedgerEntry.parse(data)
 
 
+@settings(deadline=None)  # fsync, and shared machines
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.integers(0, 2**40))
 def test_entries_read_back_as_written(text: str, seq: int) -> None:
     entry = LedgerEntry(seq, text, "open", FIRST_PREVIOUS, {text: [text, seq]})

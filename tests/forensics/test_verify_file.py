@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from base.errors import MediaError
+from codec.evidence import Letter, Verdict
+from codec.packets import SealedPacket, SealedStream, StreamKind
+from codec.records import SealedMode
+from forensics.canonical import canonical_json
+from forensics.verify_file import verify
+from tests.forensics.damage import flip_slice
+from tests.forensics.recordings import (
+    FRAME_US,
+    GOP,
+    HEIGHT,
+    RATE,
+    START_US,
+    WIDTH,
+    Recording,
+    Sealing,
+    camera_key,
+    write_units,
+)
+
+
+def test_an_intact_recording_is_authentic(recording: Recording) -> None:
+    report = verify(recording.path, recording.camera)
+    assert (report.verdict, report.exit_code) == (Verdict.AUTHENTIC, 0)
+    assert [
+        (row.index, row.letters, row.frames_expected, row.frames_received) for row in report.segments
+    ] == [(index, "A" * GOP, GOP, GOP) for index in range(6)]
+    assert report.segments[1].start_us == START_US + GOP * FRAME_US
+    assert report.totals.frames[Letter.AUTHENTIC] == 6 * GOP
+    assert report.conclusion.causes == ()
+
+
+def test_without_a_key_it_is_unverifiable_at_best(recording: Recording) -> None:
+    report = verify(recording.path, None)
+    assert (report.verdict, report.exit_code) == (Verdict.UNVERIFIABLE, 3)
+    assert set("".join(row.letters for row in report.segments)) == {Letter.UNVERIFIABLE.value}
+
+
+def test_another_cameras_key_finds_another_camera(recording: Recording) -> None:
+    report = verify(recording.path, camera_key(2).public)
+    assert (report.verdict, report.exit_code) == (Verdict.TAMPERED, 3)
+    assert any("another camera" in cause for cause in report.conclusion.causes)
+
+
+def test_the_report_names_segment_and_picture(recording: Recording, tmp_path: Path) -> None:
+    path = write_units(tmp_path / "damaged.mp4", flip_slice(recording.units()))
+    report = verify(path, recording.camera)
+    assert report.conclusion.causes[0] == "segment 2: frame 5: picture changed"
+    assert report.segments[2].letters == "AAAAATAAAA"
+    document = report.as_json()
+    assert json.loads(json.dumps(document)) == document
+    canonical_json(document)  # integers and text only: it can be signed as it is
+    text = report.text()
+    assert text.splitlines()[0] == "TAMPERED  damaged.mp4"
+    assert "segment 2   TAMPERED     AAAAATAAAA" in text
+    assert "59 authentic; 1 tampered" in text
+
+
+def test_verifying_needs_nothing_that_opens(recording: Recording) -> None:
+    """In a process where unwrapping keys and opening segments cannot even be imported."""
+    program = f"""
+import sys
+sys.modules["codec.unseal"] = sys.modules["keys.store"] = None
+from pathlib import Path
+from forensics.verify_file import verify
+from tests.forensics.recordings import camera_key
+print(verify(Path({str(recording.path)!r}), camera_key().public).verdict.value)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "authentic\n"
+
+
+def test_progress_rises_to_the_end(recording: Recording) -> None:
+    shares: list[float] = []
+    verify(recording.path, recording.camera, advance=shares.append)
+    assert shares == sorted(shares)
+    assert len(shares) == 6
+    assert 0 < shares[0] <= shares[-1] <= 1
+
+
+def test_a_file_that_changes_meanwhile_is_an_error(recording: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "growing.mp4"
+    path.write_bytes(recording.path.read_bytes())
+
+    def grow(_: float) -> None:
+        with path.open("ab") as file:
+            file.write(b"more")
+
+    with pytest.raises(MediaError, match="changed while it was read"):
+        verify(path, recording.camera, advance=grow)
+
+
+@pytest.mark.parametrize("name", ["missing.mp4", "folder", "fifo"])
+def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(MediaError):
+        verify(tmp_path / name, None)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_random_damage_gives_a_verdict_or_a_media_error(
+    data: st.DataObject, recording: Recording, tmp_path: Path
+) -> None:
+    content = bytearray(recording.path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 300))] = data.draw(st.binary(max_size=300))
+    path = tmp_path / "random.mp4"
+    path.write_bytes(content)
+    try:
+        report = verify(path, recording.camera)
+    except MediaError:
+        return
+    assert report.text()
+    assert report.exit_code in (0, 3)
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_bytes_are_a_media_error_or_an_unsigned_file(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "random.bin"
+    path.write_bytes(content)
+    with contextlib.suppress(MediaError):
+        assert verify(path, None).verdict is not Verdict.AUTHENTIC
+
+
+def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
+    """Verified and decoded in processes of their own: ten times the file, less than 8 MB more at the peak."""
+    small, large = (_peak_bytes(tmp_path, num_pictures) for num_pictures in (60, 600))
+    assert (tmp_path / "600.ts").stat().st_size > 18_000_000
+    assert large - small < 8_000_000
+
+
+def _peak_bytes(folder: Path, num_pictures: int) -> int:
+    stream = SealedStream(0, StreamKind.VIDEO, "ffv1", Fraction(1, RATE), WIDTH, HEIGHT, "yuv420p")
+    sealing = Sealing([stream], SealedMode.FFV1)
+    for number in range(num_pictures):
+        packet = SealedPacket(0, True, number, number, 1, os.urandom(30_000))
+        sealing.push([packet], starts=number % GOP == 0)
+    path = write_units(folder / f"{num_pictures}.ts", sealing.finish())
+    program = f"""
+import resource
+from pathlib import Path
+from forensics.decode import decode
+from forensics.ledger import Ledger
+from tests.forensics.recordings import authority, camera_key
+report = decode(Path({str(path)!r}), Path({str(path.with_suffix(".mkv"))!r}), [authority()[1]],
+                camera=camera_key().public, ledger=Ledger(Path({str(folder / "ledger.jsonl")!r})))
+assert report.exit_code == 0, report.text()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return int(done.stdout)
