@@ -65,14 +65,17 @@ class SegmentCutter:
             return True
         if not self._follows_source:
             return _reached(age_s, self._rules.target_s)
-        if source_key and not self._starts_with_key:
-            return age_s >= min(self._rules.min_s, self._rules.request_gap_s)
-        if source_key and _reached(age_s, self._rules.min_s):
-            if self._key_gap_us is None:
-                return True
-            next_s = age_s + self._key_gap_us / 1e6
-            return next_s - self._rules.target_s >= abs(self._rules.target_s - age_s)
-        return _reached(age_s, self._rules.max_s)
+        return (source_key and self._suits(age_s)) or _reached(age_s, self._rules.max_s)
+
+    def _suits(self, age_s: float) -> bool:
+        """Whether a source key frame at this age should begin a segment, or the next one is nearer."""
+        rules = self._rules
+        if not self._starts_with_key:
+            return age_s >= min(rules.min_s, rules.request_gap_s)
+        if not _reached(age_s, rules.min_s) or self._key_gap_us is None:
+            return _reached(age_s, rules.min_s)
+        next_s = age_s + self._key_gap_us / 1e6
+        return next_s - rules.target_s >= abs(rules.target_s - age_s)
 
 
 def _reached(age_s: float, limit_s: float) -> bool:
