@@ -196,12 +196,21 @@ class _Clock:
         """The packets of known streams; takes the first ones to find where time begins."""
         known = (packet for packet in packets if packet.stream_index in self._time_bases)
         first = list(itertools.islice(known, _PEEK_PACKETS))
-        times = [
-            packet.pts * self._time_bases[packet.stream_index] for packet in first if packet.pts is not None
-        ]
         # Times below 0 stay: they mark what is decoded but not shown.
-        self._offsets[0] = max(min(times, default=Fraction(0)), Fraction(0))
+        self._offsets[0] = max(min(self._first_times(first), default=Fraction(0)), Fraction(0))
         return itertools.chain(_with_decoding_times(first), known)
+
+    def _first_times(self, packets: Iterable[SealedPacket]) -> Iterable[Fraction]:
+        """Presentation times in seconds, of each stream up to where its time goes back."""
+        latest: dict[int, Fraction] = {}
+        for packet in packets:
+            if packet.pts is not None:
+                time = packet.pts * self._time_bases[packet.stream_index]
+                latest.setdefault(packet.stream_index, time)
+                if latest[packet.stream_index] - time > _JUMP_BACK:
+                    return
+                latest[packet.stream_index] = time
+                yield time
 
     def place(self, packet: SealedPacket) -> SealedPacket:
         """The packet with its times on the output's time line."""
@@ -224,7 +233,8 @@ class _Clock:
             self.num_nudged += 1
         placed = decode - offset if dts is None else dts
         self._last[index] = placed
-        self._end = max(self._end, (placed + (packet.duration or 0)) * time_base)
+        step = packet.duration or (placed - last if last is not None else 1)
+        self._end = max(self._end, (placed + step) * time_base)
         return replace(packet, pts=pts, dts=dts)
 
     def _offset_ticks(self, index: int) -> int:
