@@ -21,7 +21,10 @@ def plane_rows(plane: VideoPlane, width_bytes: int) -> Bytes2d:
 
 
 def copy_planes(source: VideoFrame, target: VideoFrame) -> None:
-    """Copy all samples between two pictures of the same size whose formats have the same memory layout."""
+    """Copy all samples between two pictures whose formats have the same memory layout.
+
+    The target may be smaller than the source: it gets the upper left part.
+    """
     for reads, writes in zip(source.planes, target.planes, strict=True):
         width_bytes = min(reads.line_size, writes.line_size)
-        plane_rows(writes, width_bytes)[:] = plane_rows(reads, width_bytes)
+        plane_rows(writes, width_bytes)[:] = plane_rows(reads, width_bytes)[: writes.height]

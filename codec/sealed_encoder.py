@@ -202,6 +202,9 @@ def open_sealed_encoder(
     context.options = recipe.options(
         recipe.crf if crf is None else crf, recipe.preset if preset is None else preset, threads
     )
+    if codec == "ffv1" and (context.width % 8 or context.height % 8):
+        # FFmpeg's FFV1 forgets a chroma row or column where slices of an odd picture meet off the grid.
+        context.options |= {"slices": "1"}
     try:
         context.open()
     except (av.FFmpegError, ValueError) as error:
