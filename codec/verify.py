@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from base.errors import AuthenticationFailed, FormatError, UnknownVersion
 from codec.chain import extend_chain, place_segment
@@ -275,15 +276,13 @@ class _Check:
         """
         own = [placed for placed in self._placed if placed.frame and placed.letter is not Letter.TAMPERED]
         indices = [placed.frame.frame_index for placed in own if placed.frame]
-        later_minimum = [*indices[1:], 2**32]
-        for number in reversed(range(len(indices) - 1)):
-            later_minimum[number] = min(later_minimum[number], later_minimum[number + 1])
+        lowest_from_here = list(accumulate(reversed(indices), min))[::-1]
         highest, seen = -1, set[int]()
-        for placed, index, later in zip(own, indices, later_minimum, strict=True):
+        for placed, index, lowest in zip(own, indices, lowest_from_here, strict=True):
             if index in seen:
                 self._find(Reason.UNIT_REPEATED, "", index)
                 placed.letter = Letter.TAMPERED
-            elif index < highest or index > later:
+            elif index < highest or index > lowest:
                 self._find(Reason.UNITS_REORDERED, "", index)
                 placed.letter = Letter.TAMPERED
             seen.add(index)

@@ -125,6 +125,11 @@ CASES = {
         "AAAA|AAAA|AAAA",
         "authentic gaps tampered",
     ),
+    "every picture flipped": (
+        build_stream("KP").flip_bit(0).flip_bit(1),
+        "TT",
+        "tampered",
+    ),
     # unsigned
     "all our data removed": (S.without_veilcam(), "NNNN|NNNN|NNNN", "unsigned unsigned unsigned"),
     "unsigned recording inserted": (
