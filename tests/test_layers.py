@@ -13,7 +13,9 @@ PACKAGES = ("base", "keys", "models", "codec", "analytics", "camera", "forensics
 
 def _modules_after(statement: str) -> set[str]:
     """Top-level names in sys.modules of a fresh interpreter after ``statement``."""
-    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    code = (
+        f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -39,7 +41,9 @@ def test_keys_load_neither_media_nor_machine_learning_packages() -> None:
 
 def test_base_needs_nothing_but_numpy() -> None:
     loaded = _modules_after(_import_everything("base"))
-    assert loaded.isdisjoint({"av", "cv2", "onnxruntime", "aiortc", "cryptography", "pydantic", "typer", "rich"})
+    assert loaded.isdisjoint(
+        {"av", "cv2", "onnxruntime", "aiortc", "cryptography", "pydantic", "typer", "rich"}
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -61,7 +65,9 @@ def test_nothing_unpickles_or_evaluates_and_nobody_swallows_every_exception_with
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 code, _, comment = line.partition("#")
                 bad = any(word in code for word in ("import pickle", "allow_pickle=True", " eval(", " exec("))
-                silent = ("except Exception" in code or "except BaseException" in code) and not comment.strip()
+                silent = (
+                    "except Exception" in code or "except BaseException" in code
+                ) and not comment.strip()
                 if bad or silent:
                     findings.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     assert [f for f in findings if "base/files.py" not in f] == []

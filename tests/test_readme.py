@@ -1,7 +1,7 @@
 """Every shell snippet of the README is run as it stands, in order, in one folder.
 
-A comment before a block says how: ``<!-- run: dry -->`` asks make for its plan only, ``<!-- run: serve -->`` starts the
-first command, runs the others once it answers, and stops it as Ctrl-C would.
+A comment before a block says how: ``<!-- run: dry -->`` asks make for its plan only, ``<!-- run: serve -->``
+starts the first command, runs the others once it answers, and stops it as Ctrl-C would.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def _environment(folder: Path) -> dict[str, str]:
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m veilcam "$@"\n')
     program.chmod(0o755)
-    return environment(PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}", VEILCAM_LEDGER=str(folder / "ledger"))
+    return environment(
+        PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}", VEILCAM_LEDGER=str(folder / "ledger")
+    )
 
 
 def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -90,7 +92,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
     while time.monotonic() < deadline:
         assert process.poll() is None, "the camera ended by itself"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # our own http URL
                 if answer.status == 200:
                     return
         except OSError:
@@ -117,7 +119,13 @@ def test_every_snippet_runs(tmp_path: Path) -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    for document in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/adr/0000-index.md"):
+    for document in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/architecture.md",
+        "docs/adr/0000-index.md",
+    ):
         path = ROOT / document
         for target in _LINK.findall(path.read_text()):
             assert target.startswith("https://") or (path.parent / target).exists(), f"{document}: {target}"
@@ -134,7 +142,11 @@ def test_the_readme_does_not_promise_anonymity() -> None:
 
 def test_every_command_in_the_readme_exists_in_the_help() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "veilcam", "--help"], capture_output=True, text=True, check=True, env=environment()
+        [sys.executable, "-m", "veilcam", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
     )
     for name in set(re.findall(r"^veilcam (\w+)", README, re.MULTILINE)):
         assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE), name

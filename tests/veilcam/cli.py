@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from veilcam.cli.run import main
+
 ROOT = Path(__file__).resolve().parents[2]
 _LEDGER = Path(tempfile.mkdtemp(prefix="veilcam-tests-")) / "ledger.jsonl"  # never the user's own
 PASSPHRASE = "correct horse battery staple"
@@ -65,8 +67,6 @@ def veilcam(
 
 def veilcam_inside(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Ended:
     """Run one command in this process: the same entry point, without the seconds that a start costs."""
-    from veilcam.cli.run import main
-
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict(os.environ, environment() if env is None else env, clear=True),

@@ -47,7 +47,16 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Studio:
         ("keys", "recipient", "keys/stranger", "--suite", "x25519"),
         ("keys", "camera", "keys/gate"),
         ("keys", "camera", "keys/other"),
-        ("protect", "clip.mp4", "-o", "protected.mp4", "-r", "keys/custodian.recipient", "-c", "keys/gate.camera"),
+        (
+            "protect",
+            "clip.mp4",
+            "-o",
+            "protected.mp4",
+            "-r",
+            "keys/custodian.recipient",
+            "-c",
+            "keys/gate.camera",
+        ),
     )
     for step in steps:
         ended = made.call(*step)

@@ -61,7 +61,9 @@ WRONG_KEYS = (
 
 
 @pytest.mark.parametrize("line", WRONG_KEYS)
-def test_a_key_file_of_the_wrong_kind_is_a_mistake_of_usage(studio: Studio, tmp_path: Path, line: str) -> None:
+def test_a_key_file_of_the_wrong_kind_is_a_mistake_of_usage(
+    studio: Studio, tmp_path: Path, line: str
+) -> None:
     ended = studio.call(*line.format(out=tmp_path / "out.mp4").split())
     assert ended.exit_code == 2, ended.err
     assert 1 <= len(ended.err.splitlines()) <= 2
@@ -69,7 +71,9 @@ def test_a_key_file_of_the_wrong_kind_is_a_mistake_of_usage(studio: Studio, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_private_camera_key_that_others_may_read_is_refused_with_the_remedy(studio: Studio, tmp_path: Path) -> None:
+def test_a_private_camera_key_that_others_may_read_is_refused_with_the_remedy(
+    studio: Studio, tmp_path: Path
+) -> None:
     loose = tmp_path / "loose.camera"
     loose.write_bytes((studio.folder / "keys/gate.camera").read_bytes())
     loose.chmod(0o644)
@@ -82,7 +86,9 @@ def test_a_private_camera_key_that_others_may_read_is_refused_with_the_remedy(st
 
 @pytest.mark.parametrize("target", ["/proc/out.mp4", "no/such/folder/out.mp4", "keys"])
 @pytest.mark.parametrize("command", ["protect", "decode"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(studio: Studio, command: str, target: str) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    studio: Studio, command: str, target: str
+) -> None:
     source = "clip.mp4" if command == "protect" else "protected.mp4"
     ended = studio.call(*COMMANDS[command].format(bad=source, out=target).split())
     assert ended.exit_code in {1, 2}

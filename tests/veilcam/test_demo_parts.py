@@ -72,7 +72,9 @@ def test_flipping_changes_exactly_one_bit_inside_the_pictures(tmp_path: Path) ->
 def test_frames_are_those_that_ffmpeg_shows_at_these_numbers() -> None:
     frame = frames_at(SAMPLE, {21, 5000})[21]
     select = ["-vf", r"select=eq(n\,21)", "-frames:v", "1", "-pix_fmt", "bgr24", "-f", "rawvideo", "-"]
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", str(SAMPLE), *select], capture_output=True, check=True).stdout
+    raw = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", str(SAMPLE), *select], capture_output=True, check=True
+    ).stdout
     shown = np.frombuffer(raw, np.uint8).reshape(576, 768, 3)
     assert float(np.abs(frame.astype(int) - shown).mean()) < 1.0
 

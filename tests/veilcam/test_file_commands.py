@@ -27,8 +27,19 @@ def test_protect_says_what_it_made_and_any_player_opens_it(studio: Studio, tmp_p
         "copy",
     )
     assert document["bytes"] == target.stat().st_size
-    probe = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames", "-of", "json"]
-    shown = json.loads(subprocess.run([*probe, str(target)], capture_output=True, text=True, check=True).stdout)
+    probe = [
+        "ffprobe",
+        "-v",
+        "error",
+        "-count_frames",
+        "-show_entries",
+        "stream=codec_name,nb_read_frames",
+        "-of",
+        "json",
+    ]
+    shown = json.loads(
+        subprocess.run([*probe, str(target)], capture_output=True, text=True, check=True).stdout
+    )
     assert shown["streams"] == [{"codec_name": "h264", "nb_read_frames": str(studio.num_pictures)}]
 
 
@@ -56,7 +67,9 @@ def test_the_input_is_never_the_output(studio: Studio) -> None:
     assert (studio.folder / "clip.mp4").read_bytes() == before
 
 
-def test_protect_without_a_recipient_is_refused_before_anything_is_written(studio: Studio, tmp_path: Path) -> None:
+def test_protect_without_a_recipient_is_refused_before_anything_is_written(
+    studio: Studio, tmp_path: Path
+) -> None:
     ended = studio.call("protect", "clip.mp4", "-o", tmp_path / "o.mp4", "-c", "keys/gate.camera")
     assert ended.exit_code == 2
     assert "--recipient" in ended.err
@@ -80,12 +93,18 @@ def test_verify_accepts_a_remuxed_copy(studio: Studio, tmp_path: Path, container
 
 def test_verify_writes_its_report(studio: Studio, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    assert studio.call("verify", "protected.mp4", "--camera", "keys/gate.pub", "--report", report).exit_code == 0
+    assert (
+        studio.call("verify", "protected.mp4", "--camera", "keys/gate.pub", "--report", report).exit_code == 0
+    )
     assert json.loads(report.read_text())["verdict"] == "authentic"
-    assert studio.call("verify", "protected.mp4", "--camera", "keys/gate.pub", "--report", report).exit_code == 2
+    assert (
+        studio.call("verify", "protected.mp4", "--camera", "keys/gate.pub", "--report", report).exit_code == 2
+    )
 
 
-def test_verify_gives_status_3_for_a_flipped_bit_and_names_the_picture(studio: Studio, tmp_path: Path) -> None:
+def test_verify_gives_status_3_for_a_flipped_bit_and_names_the_picture(
+    studio: Studio, tmp_path: Path
+) -> None:
     changed = tmp_path / "changed.mp4"
     flip_one_bit(studio.folder / "protected.mp4", changed)
     ended = studio.run("verify", changed, "--camera", "keys/gate.pub")
@@ -113,14 +132,18 @@ def test_a_truncated_file_is_status_3_without_a_traceback(studio: Studio, tmp_pa
 
 def test_decode_gives_back_the_same_streams(studio: Studio, tmp_path: Path) -> None:
     target = tmp_path / "back.mp4"
-    ended = studio.call("decode", "protected.mp4", "-o", target, "--identity", "keys/custodian.identity", "--json")
+    ended = studio.call(
+        "decode", "protected.mp4", "-o", target, "--identity", "keys/custodian.identity", "--json"
+    )
     assert ended.exit_code == 0, ended.err
     before, after = stream_digests(studio.folder / "clip.mp4"), stream_digests(target)
     assert [(s.kind, s.codec, s.sha256) for s in before] == [(s.kind, s.codec, s.sha256) for s in after]
 
 
 def test_decode_with_another_identity_is_status_4_and_writes_nothing(studio: Studio, tmp_path: Path) -> None:
-    ended = studio.run("decode", "protected.mp4", "-o", tmp_path / "b.mp4", "--identity", "keys/stranger.identity")
+    ended = studio.run(
+        "decode", "protected.mp4", "-o", tmp_path / "b.mp4", "--identity", "keys/stranger.identity"
+    )
     assert ended.exit_code == 4
     assert not (tmp_path / "b.mp4").exists()
     assert len(ended.err.splitlines()) <= 2
@@ -134,7 +157,9 @@ def test_decode_with_a_wrong_passphrase_is_status_4(studio: Studio, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_decode_without_any_passphrase_is_status_4_and_says_how_to_give_one(studio: Studio, tmp_path: Path) -> None:
+def test_decode_without_any_passphrase_is_status_4_and_says_how_to_give_one(
+    studio: Studio, tmp_path: Path
+) -> None:
     bare = {name: value for name, value in environment().items() if name != "VEILCAM_PASSPHRASE"}
     arguments = ("decode", "protected.mp4", "-o", tmp_path / "b.mp4", "--identity", "keys/custodian.identity")
     ended = studio.call(*arguments, env=bare)
@@ -145,7 +170,9 @@ def test_decode_without_any_passphrase_is_status_4_and_says_how_to_give_one(stud
 def test_decode_of_a_flipped_bit_is_status_3_and_keeps_what_is_intact(studio: Studio, tmp_path: Path) -> None:
     changed, target = tmp_path / "changed.mp4", tmp_path / "back.mp4"
     flip_one_bit(studio.folder / "protected.mp4", changed)
-    ended = studio.call("decode", changed, "-o", target, "--identity", "keys/custodian.identity", "--camera", "keys/gate.pub")
+    ended = studio.call(
+        "decode", changed, "-o", target, "--identity", "keys/custodian.identity", "--camera", "keys/gate.pub"
+    )
     assert ended.exit_code == 3
     assert stream_digests(target)[0].num_packets >= 20  # at least the other two of three segments
 

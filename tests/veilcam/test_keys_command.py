@@ -73,7 +73,9 @@ def test_without_terminal_and_variable_no_recipient_is_made(tmp_path: Path) -> N
 
 
 def test_an_empty_passphrase_is_refused(tmp_path: Path) -> None:
-    assert veilcam("keys", "recipient", "r", cwd=tmp_path, env=environment(VEILCAM_PASSPHRASE="")).exit_code == 2
+    assert (
+        veilcam("keys", "recipient", "r", cwd=tmp_path, env=environment(VEILCAM_PASSPHRASE="")).exit_code == 2
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -29,7 +29,19 @@ def _run(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(MODULE)
     (folder / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-W",
+            "ignore",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(folder),
+            str(folder),
+        ],
         env={**os.environ, "VEILCAM_REQUIRE_ALL": value},
         capture_output=True,
         text=True,
@@ -37,7 +49,9 @@ def _run(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("value", "exit_code", "line"), [("1", 1, "1 failed, 1 skipped, 1 error"), ("", 0, "3 skipped")])
+@pytest.mark.parametrize(
+    ("value", "exit_code", "line"), [("1", 1, "1 failed, 1 skipped, 1 error"), ("", 0, "3 skipped")]
+)
 def test_ci_fails_on_required_skips_only(tmp_path: Path, value: str, exit_code: int, line: str) -> None:
     done = _run(tmp_path, value)
     assert done.returncode == exit_code, done.stdout

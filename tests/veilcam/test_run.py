@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from base.version import __version__
 from tests.veilcam.cli import ROOT, environment, veilcam
 
 COMMANDS = (
@@ -28,7 +29,10 @@ GROUPS = ("", "keys", "camera", "train")
 def test_every_command_shows_examples_and_offers_json(command: str) -> None:
     ended = veilcam(*command.split(), "--help")
     assert ended.exit_code == 0
-    assert f"Examples:\n    veilcam {command}" in ended.out or f"veilcam {command}" in ended.out.split("Examples:")[1]
+    assert (
+        f"Examples:\n    veilcam {command}" in ended.out
+        or f"veilcam {command}" in ended.out.split("Examples:")[1]
+    )
     assert "--json" in ended.out
     assert ended.err == ""
 
@@ -42,7 +46,17 @@ def test_every_group_lists_its_commands(group: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "kees", "keys", "keys recipient", "version --nope", "keys show", "protect", "verify x --camera", "detect x --every 0"],
+    [
+        "",
+        "kees",
+        "keys",
+        "keys recipient",
+        "version --nope",
+        "keys show",
+        "protect",
+        "verify x --camera",
+        "detect x --every 0",
+    ],
 )
 def test_wrong_usage_is_status_2_with_at_most_two_lines(arguments: str) -> None:
     ended = veilcam(*arguments.split())
@@ -67,7 +81,8 @@ def test_help_comes_within_half_a_second() -> None:
 def test_key_commands_load_no_media_and_no_network_packages() -> None:
     code = (
         "import sys; from veilcam.cli.run import main; main(['keys', 'show', 'nothing'])\n"
-        "print(sorted({m.split('.')[0] for m in sys.modules} & {'av','cv2','numpy','onnxruntime','aiohttp','aiortc','rich'}))"
+        "heavy = {'av', 'cv2', 'numpy', 'onnxruntime', 'aiohttp', 'aiortc', 'rich'}\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & heavy))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment()
@@ -88,13 +103,13 @@ def test_an_error_with_json_is_a_document_too() -> None:
 
 
 def test_version_is_the_one_of_the_package() -> None:
-    from base.version import __version__
-
     assert veilcam("version").out == f"veilcam {__version__}\n"
     assert veilcam("version", "--json").json == {"ok": True, "version": __version__}
 
 
 def test_a_reader_that_goes_away_causes_no_traceback() -> None:
     line = f"{sys.executable} -m veilcam --help | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=ROOT, env=environment(), check=False)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, cwd=ROOT, env=environment(), check=False
+    )
     assert "Traceback" not in done.stderr

@@ -27,7 +27,9 @@ def check_codecs() -> list[Finding]:
     except ImportError as error:
         return [Finding(_GROUP, "av", Status.BROKEN, f"cannot be imported: {error}")]
     libavcodec = ".".join(str(part) for part in av.library_versions["libavcodec"])
-    findings = [Finding(_GROUP, "ffmpeg libraries", Status.OK, f"PyAV {av.__version__}, libavcodec {libavcodec}")]
+    findings = [
+        Finding(_GROUP, "ffmpeg libraries", Status.OK, f"PyAV {av.__version__}, libavcodec {libavcodec}")
+    ]
     for purpose, name, direction, needed in _CODECS:
         kind = "encoder" if direction == "w" else "decoder"
         try:

@@ -46,7 +46,9 @@ def _installed(name: str, requirement: str, extra: str | None) -> Finding:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         if extra:
-            return Finding(_GROUP, name, Status.NOTE, f"not installed (optional: pip install 'veilcam[{extra}]')")
+            return Finding(
+                _GROUP, name, Status.NOTE, f"not installed (optional: pip install 'veilcam[{extra}]')"
+            )
         return Finding(_GROUP, name, Status.BROKEN, f"not installed; needed: {requirement}")
     return Finding(_GROUP, name, Status.OK, version)
 
@@ -61,4 +63,6 @@ def check_not_shadowed() -> list[Finding]:
         if origin is None or origin.parent.parent != home:
             detail = f"import {name} finds {origin or 'nothing'}, expected {home / name}"
             findings.append(Finding(_GROUP, name, Status.BROKEN, detail))
-    return findings or [Finding(_GROUP, "veilcam", Status.OK, f"all {len(OUR_PACKAGES)} packages come from {home}")]
+    return findings or [
+        Finding(_GROUP, "veilcam", Status.OK, f"all {len(OUR_PACKAGES)} packages come from {home}")
+    ]

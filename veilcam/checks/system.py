@@ -29,7 +29,9 @@ def check_clock() -> list[Finding]:
         detail = f"{shown} is before this program was installed; capture times would be wrong"
         return [Finding(_GROUP, "clock", Status.BROKEN, detail)]
     if step_s > _MAX_CLOCK_STEP_S:
-        return [Finding(_GROUP, "clock", Status.NOTE, f"{shown}; jumped by {step_s:.1f} s while being watched")]
+        return [
+            Finding(_GROUP, "clock", Status.NOTE, f"{shown}; jumped by {step_s:.1f} s while being watched")
+        ]
     return [Finding(_GROUP, "clock", Status.OK, shown)]
 
 
@@ -60,7 +62,14 @@ def check_port(host: str, port: int) -> list[Finding]:
             sock.bind((host, port))
         except OSError as error:
             reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or "cannot be bound")
-            return [Finding(_GROUP, f"port {port}", Status.NOTE, f"{host}:{port} {reason}; choose another with --listen")]
+            return [
+                Finding(
+                    _GROUP,
+                    f"port {port}",
+                    Status.NOTE,
+                    f"{host}:{port} {reason}; choose another with --listen",
+                )
+            ]
     return [Finding(_GROUP, f"port {port}", Status.OK, f"{host}:{port} is free")]
 
 
@@ -68,7 +77,11 @@ def check_devices() -> list[Finding]:
     """Which V4L2 cameras are attached, and whether they may be opened."""
     devices = sorted(Path("/dev").glob("video*"))
     if not devices:
-        return [Finding(_GROUP, "camera devices", Status.NOTE, "none (/dev/video*); files and URLs work as sources")]
+        return [
+            Finding(
+                _GROUP, "camera devices", Status.NOTE, "none (/dev/video*); files and URLs work as sources"
+            )
+        ]
     return [_device(device) for device in devices]
 
 
@@ -77,4 +90,6 @@ def _device(device: Path) -> Finding:
     name = label.read_text(errors="replace").strip() if label.is_file() else "V4L2 device"
     if os.access(device, os.R_OK | os.W_OK):
         return Finding(_GROUP, str(device), Status.OK, name)
-    return Finding(_GROUP, str(device), Status.NOTE, f"{name}; no permission (is the user in the group video?)")
+    return Finding(
+        _GROUP, str(device), Status.NOTE, f"{name}; no permission (is the user in the group video?)"
+    )

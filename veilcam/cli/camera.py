@@ -33,8 +33,8 @@ def _group() -> None:
     "run",
     epilog=examples(
         "veilcam camera run --source /dev/video0 --recipient custodian.recipient --camera gate.camera",
-        "veilcam camera run --source rtsp://10.0.0.5/stream1 -r a.recipient -r b.recipient -c gate.camera --record /srv/video",
-        "veilcam camera run --source in.mp4 --loop -r custodian.recipient -c gate.camera --listen 127.0.0.1:0",
+        "veilcam camera run --source rtsp://10.0.0.5/1 -r a.recipient -c gate.camera --record video",
+        "veilcam camera run --source in.mp4 --loop -r custodian.recipient -c gate.camera --listen :0",
         "VEILCAM_TOKEN=... veilcam camera run --config gate.yaml --listen 0.0.0.0:8080",
     ),
 )
@@ -51,23 +51,27 @@ def run(
         str | None, typer.Option(metavar="HOST:PORT", help="Address of page and WHEP [127.0.0.1:8080].")
     ] = None,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record into this folder.")] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings (YAML); options win over it.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings (YAML); options win over it.")
+    ] = None,
     sealed: SealedMode = None,
     crf: Annotated[
-        float | None, typer.Option(min=0, max=51, help="Quality of the protected picture [26]; lower is better.")
+        float | None,
+        typer.Option(min=0, max=51, help="Quality of the protected picture [26]; lower is better."),
     ] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Begin a file again at its end.")] = False,
     name: Annotated[str | None, typer.Option(help="Name on the page and of recordings.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Access token; else VEILCAM_TOKEN. Needed beyond loopback.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Access token; else VEILCAM_TOKEN. Needed beyond loopback."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Protect a live source, show it over WebRTC and record it, until Ctrl-C or SIGTERM.
 
     The page is at the address of --listen, the WHEP endpoint at /whep; /healthz, /readyz and /metrics are for
-    supervision. With --json one line is printed when it is ready and one when it has ended. VEILCAM_LOG sets the
-    log level (warning).
+    supervision. With --json one line is printed when it is ready and one when it has ended. VEILCAM_LOG sets
+    the log level (warning).
     """
     from camera.service import serve_camera
     from camera.settings import load_settings
@@ -109,7 +113,11 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
     token = find_token(settings.http.token_file, os.environ)
     http = HttpOptions(ListenAddress.parse(settings.http.listen), token)
     nothing_sealed = settings.coding.sealed == "none"
-    epochs = None if nothing_sealed else EpochRing(camera_key.camera_id, recipients, epoch_s=settings.segments.epoch_s)
+    epochs = (
+        None
+        if nothing_sealed
+        else EpochRing(camera_key.camera_id, recipients, epoch_s=settings.segments.epoch_s)
+    )
     source = open_source(
         settings.source,
         loop=settings.loop,

@@ -50,8 +50,9 @@ def decode(
     """Get the original back, bit for bit as it was sealed, with a report (OUT.report.json).
 
     Whole segments around the time range are written. Status 3 says that something is missing or does not
-    verify (what is intact is written all the same), 4 that no identity fits. The passphrase is asked for, or taken from
-    VEILCAM_PASSPHRASE. Every opening is appended to the ledger (VEILCAM_LEDGER, else in the user's state folder).
+    verify (what is intact is written all the same), 4 that no identity fits. The passphrase is asked for, or
+    taken from VEILCAM_PASSPHRASE. Every opening is appended to the ledger (the file in VEILCAM_LEDGER, else
+    in the user's state folder).
     """
     from forensics.decode import DecodeOptions, report_path
     from forensics.decode import decode as decode_recording
@@ -73,5 +74,7 @@ def decode(
     with output.progress("decoding") as advance:
         report = decode_recording(source, out, identities, camera=public, options=options, advance=advance)
     output.say(report.text())
-    output.result({"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()})
+    output.result(
+        {"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()}
+    )
     return report.exit_code

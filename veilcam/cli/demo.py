@@ -13,16 +13,21 @@ from veilcam.cli.output import Output
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    epilog = examples("veilcam demo", "veilcam demo --serve", "veilcam demo --input street.mp4 --out street-demo")
+    epilog = examples(
+        "veilcam demo", "veilcam demo --serve", "veilcam demo --input street.mp4 --out street-demo"
+    )
     app.command("demo", epilog=epilog)(demo)
 
 
 def demo(
     *,
-    serve: Annotated[bool, typer.Option("--serve", help="Afterwards keep the live page up until Ctrl-C.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Afterwards keep the live page up until Ctrl-C.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results go.")] = Path("demo-out"),
     source: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="H.264 or H.265 video instead of the sample.")
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="H.264 or H.265 video instead of the sample."),
     ] = None,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of --serve.")] = "127.0.0.1:8080",
     live_seconds: Annotated[float, typer.Option(min=1.0, help="How long to watch the live stream.")] = 5.0,

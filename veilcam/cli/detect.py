@@ -40,11 +40,15 @@ def detect(
     detector: Annotated[
         str, typer.Option(help="yolox, yolox-tiny, yolox-s, yolox:PATH, ultralytics:NAME or hog.")
     ] = "yolox",
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON Lines go here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON Lines go here.")
+    ] = None,
     annotate: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Also write a video with the boxes drawn in.")
     ] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Report this class only; repeat for several.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Report this class only; repeat for several.")
+    ] = None,
     min_score: Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out weaker detections.")] = 0.3,
     every: Annotated[int, typer.Option(min=1, help="Look at every N-th picture only.")] = 1,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Stop after so long (live streams).")] = None,
@@ -53,8 +57,8 @@ def detect(
 ) -> None:
     """Detect objects in a protected video with an unmodified detector; needs no key.
 
-    One JSON line per picture goes to standard output, or to the file of --out. With --json a summary follows as
-    the last line. A token for the URL is taken from VEILCAM_TOKEN.
+    One JSON line per picture goes to standard output, or to the file of --out. With --json a summary follows
+    as the last line. A token for the URL is taken from VEILCAM_TOKEN.
     """
     from analytics.detector import DetectorConfig, load_detector
     from analytics.stream import open_frames
@@ -72,7 +76,7 @@ def detect(
         )
     stream = open_frames(source, every=every, token=os.environ.get(TOKEN_VARIABLE) if is_live else None)
     with _closing_after(seconds, stream), _lines_to(out) as lines:
-        num_frames, found = _run(stream, model, label, annotate, lines, output)
+        num_frames, found = _run(stream, model, labels=label, annotate=annotate, lines=lines, output=output)
     summary = {
         "ok": True,
         "source": source,
@@ -92,6 +96,7 @@ def detect(
 def _run(
     stream: FrameStream,
     model: Detector,
+    *,
     labels: list[str] | None,
     annotate: Path | None,
     lines: TextIO,

@@ -13,7 +13,9 @@ _MARKS = {"ok": "ok  ", "note": "note", "broken": "FAIL"}
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("doctor", epilog=examples("veilcam doctor", "veilcam doctor --json | jq '.findings[]'"))(doctor)
+    app.command("doctor", epilog=examples("veilcam doctor", "veilcam doctor --json | jq '.findings[]'"))(
+        doctor
+    )
 
 
 def doctor(*, as_json: JsonFlag = False) -> int:
@@ -32,6 +34,7 @@ def doctor(*, as_json: JsonFlag = False) -> int:
         output.say(f"  {_MARKS[finding.status.value]}  {finding.name}: {finding.detail}")
     broken = [finding.name for finding in findings if finding.status is Status.BROKEN]
     output.say("\nEverything needed works." if not broken else f"\nBroken: {', '.join(broken)}")
-    output.result({"ok": not broken, "broken": broken, "findings": [finding.as_json() for finding in findings]})
+    output.result(
+        {"ok": not broken, "broken": broken, "findings": [finding.as_json() for finding in findings]}
+    )
     return int(ExitCode.FAILURE if broken else ExitCode.OK)
-

@@ -13,7 +13,9 @@ from veilcam.cli.output import Output, table
 
 app = typer.Typer(
     help="Make and look at key files.",
-    epilog=examples("veilcam keys recipient custodian", "veilcam keys camera gate", "veilcam keys show gate.pub"),
+    epilog=examples(
+        "veilcam keys recipient custodian", "veilcam keys camera gate", "veilcam keys show gate.pub"
+    ),
     no_args_is_help=True,
 )
 
@@ -22,7 +24,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key; a fo
 
 @app.command(
     "recipient",
-    epilog=examples("veilcam keys recipient custodian", "VEILCAM_PASSPHRASE=... veilcam keys recipient keys/custodian"),
+    epilog=examples(
+        "veilcam keys recipient custodian", "VEILCAM_PASSPHRASE=... veilcam keys recipient keys/custodian"
+    ),
 )
 def recipient(
     name: Name,
@@ -87,7 +91,9 @@ def camera(name: Name, *, as_json: JsonFlag = False) -> None:
     )
 
 
-@app.command("show", epilog=examples("veilcam keys show gate.pub", "veilcam keys show custodian.identity --json"))
+@app.command(
+    "show", epilog=examples("veilcam keys show gate.pub", "veilcam keys show custodian.identity --json")
+)
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Any key file.")], *, as_json: JsonFlag = False
 ) -> None:

@@ -11,7 +11,9 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs 
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite outputs that exist.")]
 RecipientFiles = Annotated[
     list[Path] | None,
-    typer.Option("--recipient", "-r", metavar="FILE", help="NAME.recipient file that may decode; repeat for several."),
+    typer.Option(
+        "--recipient", "-r", metavar="FILE", help="NAME.recipient file that may decode; repeat for several."
+    ),
 ]
 CameraFile = Annotated[
     Path, typer.Option("--camera", "-c", metavar="FILE", help="NAME.camera file that signs the video.")

@@ -43,7 +43,8 @@ def protect(
     source: Annotated[str, typer.Argument(metavar="IN", help="Video file, or images:FOLDER.")],
     *,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT", help="Protected video: .mp4, .mkv, .mov, .ts or .h264.")
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="Protected video: .mp4, .mkv, .mov, .ts or .h264."),
     ],
     recipient: RecipientFiles = None,
     camera: CameraFile,
@@ -114,7 +115,9 @@ def epochs_for(camera_key: CameraKey, recipients: list[Path], sealed: Sealed | N
 
     if sealed == "none":
         if recipients:
-            raise UsageError("--recipient: with --sealed none there is nothing to recover; leave one of them out")
+            raise UsageError(
+                "--recipient: with --sealed none there is nothing to recover; leave one of them out"
+            )
         return None
     if not recipients:
         raise UsageError("--recipient: at least one is needed (veilcam keys recipient NAME makes one)")

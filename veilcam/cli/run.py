@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 import typer
 
@@ -14,8 +15,16 @@ from veilcam.cli.app import app
 from veilcam.cli.logs import configure_logging
 from veilcam.exit_codes import ExitCode, exit_code_of
 
-# typer does not export the base class of its usage errors, and newer releases ship click under a private name.
-_UsageError = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "UsageError")
+_BUG = "please report this; VEILCAM_DEBUG=1 shows where it happened"
+
+
+def _usage_error() -> type[Exception]:
+    """The base of typer's usage errors, which it does not export (new releases hide click)."""
+    found = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "UsageError")
+    return cast("type[Exception]", found)
+
+
+_UsageError = _usage_error()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,32 +41,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("veilcam: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    except _UsageError as error:
-        return _report(_usage_text(error), error, ExitCode.USAGE, arguments)
     except BrokenPipeError:
         # The reader went away (`veilcam ... | head`); there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.FAILURE)
-    except OSError as error:
-        return _report(_os_text(error), error, ExitCode.FAILURE, arguments)
-    except VeilError as error:
-        return _report(str(error) or type(error).__name__, error, exit_code_of(error), arguments)
-    except Exception as error:  # A bug of ours: the user still gets a sentence, and a way to see more.
-        text = f"unexpected {type(error).__name__}: {error}\nplease report this; VEILCAM_DEBUG=1 shows where it happened"
-        return _report(text, error, ExitCode.FAILURE, arguments)
+    except Exception as error:  # Whatever it is, the user gets a sentence and an exit status.
+        return _report(error, arguments)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
-def _report(text: str, error: BaseException, code: ExitCode, arguments: list[str]) -> int:
+def _report(error: Exception, arguments: list[str]) -> int:
+    text, code = _explain(error)
     if os.environ.get("VEILCAM_DEBUG") == "1":
         import traceback
 
         traceback.print_exception(error)
     print(f"veilcam: {text}", file=sys.stderr)
     if "--json" in arguments:
-        document = {"ok": False, "exit_code": int(code), "error": {"type": type(error).__name__, "message": text}}
-        print(json.dumps(document, indent=2))
+        shown = {"type": type(error).__name__, "message": text}
+        print(json.dumps({"ok": False, "exit_code": int(code), "error": shown}, indent=2))
     return int(code)
+
+
+def _explain(error: Exception) -> tuple[str, ExitCode]:
+    if isinstance(error, _UsageError):
+        return _usage_text(error), ExitCode.USAGE
+    if isinstance(error, VeilError):
+        return str(error) or type(error).__name__, exit_code_of(error)
+    if isinstance(error, OSError):
+        return _os_text(error), ExitCode.FAILURE
+    return f"unexpected {type(error).__name__}: {error}\n{_BUG}", ExitCode.FAILURE
 
 
 def _usage_text(error: BaseException) -> str:

@@ -10,7 +10,9 @@ import typer
 from base.errors import MissingDependency
 from veilcam.cli.options import examples
 
-app = typer.Typer(help="Train the networks (needs the extra: pip install 'veilcam[train]').", no_args_is_help=True)
+app = typer.Typer(
+    help="Train the networks (needs the extra: pip install 'veilcam[train]').", no_args_is_help=True
+)
 
 
 @app.callback()

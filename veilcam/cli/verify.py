@@ -25,18 +25,21 @@ def verify(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Protected video.")],
     *,
     camera: Annotated[
-        Path, typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub of the camera that must have signed.")
+        Path,
+        typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub of the camera that must have signed."),
     ],
     excerpt: Annotated[
         bool, typer.Option("--excerpt", help="The video is a clip: that it starts late is no gap.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the full report (JSON).")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the full report (JSON).")
+    ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Check that nothing in IN was changed, cut, swapped or replayed; needs no decryption key.
 
-    The verdict is AUTHENTIC (status 0), GAPS, TAMPERED, UNSIGNED or UNVERIFIABLE (status 3), with the evidence.
+    The verdict is AUTHENTIC (status 0), or GAPS, TAMPERED, UNSIGNED, UNVERIFIABLE (status 3), with evidence.
     """
     from base.files import atomic_write
     from forensics.verify_file import verify as verify_recording

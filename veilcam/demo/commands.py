@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 _TIMEOUT_S = 600
 
 
-class DemoFailed(VeilError):
+class DemoError(VeilError):
     """A step of the demonstration ended otherwise than it must."""
 
 
@@ -54,7 +54,7 @@ class Commands:
         With ``show_progress`` its standard error goes to ours, so that a progress bar is seen.
 
         Raises:
-            DemoFailed: the exit status is not among ``expect``, or it ran too long.
+            DemoError: the exit status is not among ``expect``, or it ran too long.
         """
         self.say(f"  $ veilcam {shlex.join(arguments)}")
         errors = None if show_progress and sys.stderr.isatty() else subprocess.PIPE
@@ -71,11 +71,13 @@ class Commands:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise DemoFailed(f"veilcam {arguments[0]}: no end after {_TIMEOUT_S} s") from error
+            raise DemoError(f"veilcam {arguments[0]}: no end after {_TIMEOUT_S} s") from error
         said = (done.stderr or "").strip()
         if done.returncode not in expect:
             wanted = " or ".join(map(str, expect))
-            raise DemoFailed(f"veilcam {shlex.join(arguments)}: exit status {done.returncode}, expected {wanted}\n{said}")
+            raise DemoError(
+                f"veilcam {shlex.join(arguments)}: exit status {done.returncode}, expected {wanted}\n{said}"
+            )
         return Done(done.returncode, _document(done.stdout, arguments), said)
 
 
@@ -83,7 +85,7 @@ def _document(text: str, arguments: Sequence[str]) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise DemoFailed(f"veilcam {arguments[0]} --json: printed no JSON document") from error
+        raise DemoError(f"veilcam {arguments[0]} --json: printed no JSON document") from error
     if not isinstance(document, dict):
-        raise DemoFailed(f"veilcam {arguments[0]} --json: expected an object")
+        raise DemoError(f"veilcam {arguments[0]} --json: expected an object")
     return document

@@ -58,6 +58,11 @@ class DemoFolder:
         return self.root / "sheet.png"
 
     @property
+    def small_sheet(self) -> Path:
+        """The sheet as a smaller JPEG, for pages."""
+        return self.root / "sheet.jpg"
+
+    @property
     def summary(self) -> Path:
         """The summary for programs."""
         return self.root / "summary.json"
@@ -77,7 +82,9 @@ def open_demo_folder(root: Path, *, force: bool) -> DemoFolder:
         raise UsageError(f"--out: expected a folder, got a file: {root}")
     if root.is_dir() and any(root.iterdir()):
         if not (root / _MARKER).is_file():
-            raise UsageError(f"--out: {root} is not empty and was not made by the demo; choose another folder")
+            raise UsageError(
+                f"--out: {root} is not empty and was not made by the demo; choose another folder"
+            )
         if not force:
             raise UsageError(f"--out: {root} holds an earlier demo; choose another folder or add --force")
         shutil.rmtree(root)

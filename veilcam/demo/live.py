@@ -1,4 +1,4 @@
-"""The live step: the camera as a process of its own, and a subscriber that receives its stream over WebRTC."""
+"""The live step: the camera as a process of its own, and a subscriber that receives it over WebRTC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from veilcam.demo.commands import DemoFailed
+from veilcam.demo.commands import DemoError
 from veilcam.demo.steps import Facts, Stage
 
 _START_S = 60.0
@@ -45,7 +45,7 @@ def running_camera(stage: Stage, listen: str) -> Iterator[RunningCamera]:
     """Start the camera on the source, looped in real time; stop it at the end of the block.
 
     Raises:
-        DemoFailed: it did not come up.
+        DemoError: it did not come up.
     """
     arguments = [
         "camera",
@@ -85,10 +85,10 @@ def running_camera(stage: Stage, listen: str) -> Iterator[RunningCamera]:
 def _await_ready(process: subprocess.Popen[str]) -> dict[str, Any]:
     lines: queue.Queue[str | None] = queue.Queue()
     errors: list[str] = []
-    assert process.stdout is not None  # both were asked for as pipes
-    assert process.stderr is not None
+    if process.stdout is None or process.stderr is None:
+        raise DemoError("camera run: started without pipes")
     threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
-    threading.Thread(target=lambda err: errors.extend(err), args=(process.stderr,), daemon=True).start()
+    threading.Thread(target=errors.extend, args=(process.stderr,), daemon=True).start()
     deadline = time.monotonic() + _START_S
     while (left_s := deadline - time.monotonic()) > 0:
         try:
@@ -97,11 +97,13 @@ def _await_ready(process: subprocess.Popen[str]) -> dict[str, Any]:
             break
         if line is None:
             process.wait(_STOP_S)
-            raise DemoFailed(f"camera run: ended with status {process.returncode}\n{''.join(errors[-3:]).strip()}")
+            raise DemoError(
+                f"camera run: ended with status {process.returncode}\n{''.join(errors[-3:]).strip()}"
+            )
         event = json.loads(line)
         if event.get("event") == "ready":
             return dict(event)
-    raise DemoFailed(f"camera run: not ready after {_START_S:.0f} s")
+    raise DemoError(f"camera run: not ready after {_START_S:.0f} s")
 
 
 def _pump(pipe: IO[str], lines: queue.Queue[str | None]) -> None:
@@ -114,7 +116,7 @@ def watch(camera: RunningCamera, seconds: float) -> Facts:
     """Subscribe over WHEP for ``seconds`` after the first picture, and say what arrived.
 
     Raises:
-        DemoFailed: no picture came.
+        DemoError: no picture came.
         PeerError: the session failed.
     """
     from analytics.stream import open_frames
@@ -137,7 +139,7 @@ def watch(camera: RunningCamera, seconds: float) -> Facts:
         guard.cancel()
         dropped = stream.num_dropped
     if num_frames < 2:
-        raise DemoFailed(f"live: {num_frames} pictures arrived within {_FIRST_PICTURE_S:.0f} s")
+        raise DemoError(f"live: {num_frames} pictures arrived within {_FIRST_PICTURE_S:.0f} s")
     return {
         "frames": num_frames,
         "dropped": dropped,

@@ -37,13 +37,21 @@ def run_demo(folder: DemoFolder, options: DemoOptions, say: Say) -> Result:
     started = time.monotonic()
     stage = stage_for(folder, options.source, say)
     chapters: list[tuple[str, str, Callable[[], Facts]]] = [
-        ("keys", "Keys: who may decode, who may not, and the camera's identity", lambda: steps.make_keys(stage)),
+        (
+            "keys",
+            "Keys: who may decode, who may not, and the camera's identity",
+            lambda: steps.make_keys(stage),
+        ),
         ("protect", "Protect the clip; the encrypted original travels inside", lambda: steps.protect(stage)),
         ("live", "Stream it live over WebRTC and record it", lambda: live(stage, options.live_s)),
         ("detect", "Detect people on the protected picture, without any key", lambda: steps.detect(stage)),
         ("verify", "Verify with the camera's public key", lambda: steps.verify(stage, folder.protected)),
         ("decode", "Decode with the key", lambda: steps.decode(stage)),
-        ("stranger", "Try another key: must be refused (exit status 4)", lambda: steps.refuse_stranger(stage)),
+        (
+            "stranger",
+            "Try another key: must be refused (exit status 4)",
+            lambda: steps.refuse_stranger(stage),
+        ),
         ("tampered", "Flip one bit: must be caught (exit status 3)", lambda: steps.catch_flipped_bit(stage)),
     ]
     summary: Result = {"ok": True, "version": __version__, "source": str(options.source)}
@@ -53,13 +61,14 @@ def run_demo(folder: DemoFolder, options: DemoOptions, say: Say) -> Result:
         began = time.monotonic()
         summary[name] = step()
         seconds[name] = round(time.monotonic() - began, 2)
-    lines = conclusions(summary)
-    write_sheet(options.source, folder, lines)
+    write_sheet(options.source, folder, [*findings(summary), *identity(summary, "  ")])
     summary["seconds"] = {**seconds, "all": round(time.monotonic() - started, 2)}
-    summary["files"] = {path.name: str(path) for path in sorted(folder.root.iterdir()) if not path.name.startswith(".")}
+    summary["files"] = {
+        path.name: str(path) for path in sorted(folder.root.iterdir()) if not path.name.startswith(".")
+    }
     write_summary(folder, summary)
     tick = _tick()
-    say("\n" + "\n".join(f"{tick} {line}" for line in lines))
+    say("\n" + "\n".join(f"{tick} {line}" for line in [*findings(summary), *identity(summary, "\n  ")]))
     say(f"\n{summary['seconds']['all']:.0f} s; look at {folder.sheet}")
     say(f"everything else is in {folder.root}, the figures in {folder.summary.name}")
     return summary
@@ -80,25 +89,36 @@ def live(stage: Stage, seconds: float) -> Facts:
     return facts
 
 
-def conclusions(summary: Result) -> list[str]:
+def findings(summary: Result) -> list[str]:
     """What the demonstration has shown, one sentence each."""
-    live_, found, decoded = summary["live"], summary["detect"], summary["decode"]
+    live_, found, tampered = summary["live"], summary["detect"], summary["tampered"]
     size = summary["protect"]["bytes"] / summary["protect"]["source_bytes"]
-    lines = [
-        f"protected video: {summary['protect']['bytes'] / 1e6:.1f} MB, {size:.2f} x the source, original included",
-        f"live over WebRTC: {live_['frames']} pictures in {live_['seconds']:.1f} s, first after {live_['first_picture_s']:.1f} s; "
-        f"{len(live_['recordings'])} recording(s): {', '.join(sorted(set(live_['verdicts']))) or 'none'}",
-        f"{found['detector']} on the protected picture: people in {found['frames_with_people']} of {found['frames']} pictures",
-        f"verdict on the protected video: {summary['verify']['verdict']}",
+    recorded = ", ".join(sorted(set(live_["verdicts"]))) or "nothing"
+    return [
+        f"protected video: {summary['protect']['bytes'] / 1e6:.1f} MB with the original inside, "
+        f"{size:.2f} x the source",
+        f"live over WebRTC: {live_['frames']} pictures in {live_['seconds']:.1f} s, the first after "
+        f"{live_['first_picture_s']:.1f} s; its recording is {recorded}",
+        f"detector {found['detector']}: people in {found['frames_with_people']} of {found['frames']} "
+        "protected pictures",
+        f"verified with the public key: {summary['verify']['verdict']}; "
+        f"with one bit flipped: {tampered['verdict']} (exit status {tampered['exit_code']})",
+        f"decoding with another key: refused (exit status {summary['stranger']['exit_code']})",
     ]
-    for stream in decoded["streams"]:
-        lines.append(f"{stream['kind']} SHA-256 of the original  {stream['sha256_original']}")
-        lines.append(f"{stream['kind']} SHA-256 after decoding   {stream['sha256_decoded']}")
-    lines.append(f"another key: refused, exit status {summary['stranger']['exit_code']}")
-    lines.append(
-        f"one flipped bit: {summary['tampered']['verdict']}, exit status {summary['tampered']['exit_code']}"
-    )
-    return lines
+
+
+def identity(summary: Result, separator: str) -> list[str]:
+    """Both hashes of every stream of the original."""
+    return [
+        separator.join(
+            (
+                f"{stream['kind']} SHA-256, camera and decoded:",
+                stream["sha256_original"],
+                stream["sha256_decoded"],
+            )
+        )
+        for stream in summary["decode"]["streams"]
+    ]
 
 
 def _tick() -> str:

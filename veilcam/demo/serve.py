@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from veilcam.demo.commands import Commands, DemoFailed
+from veilcam.demo.commands import Commands, DemoError
 from veilcam.demo.folder import DemoFolder
 from veilcam.demo.live import running_camera
 from veilcam.demo.steps import Stage
@@ -21,7 +21,7 @@ def serve_demo(folder: DemoFolder, source: Path, listen: str, output: Output) ->
     """Run the camera on ``listen`` until Ctrl-C or SIGTERM.
 
     Raises:
-        DemoFailed: the camera ended by itself.
+        DemoError: the camera ended by itself.
     """
     from veilcam.cli.signals import ending_in_order
 
@@ -33,5 +33,5 @@ def serve_demo(folder: DemoFolder, source: Path, listen: str, output: Output) ->
         output.event({"event": "serving", "url": camera.page_url, "whep": camera.whep_url})
         while not stop.wait(_POLL_S):
             if camera.process.poll() is not None:
-                raise DemoFailed(f"camera run: ended with status {camera.process.returncode}")
+                raise DemoError(f"camera run: ended with status {camera.process.returncode}")
     output.say("stopped; the recordings are complete")

@@ -49,7 +49,9 @@ class Moment:
     focus_xyxy: Box
 
 
-def draw_sheet(title: str, columns: Sequence[Column], moments: Sequence[Moment], facts: Sequence[str]) -> Image:
+def draw_sheet(
+    title: str, columns: Sequence[Column], moments: Sequence[Moment], facts: Sequence[str]
+) -> Image:
     """Lay out the sheet: headings, two strips per moment (whole and close), facts at the foot. BGR."""
     width = 2 * _MARGIN + len(columns) * CELL_WIDTH + (len(columns) - 1) * _GAP
     strips = [_heading(width, title, columns)]
@@ -92,7 +94,9 @@ def _cell(picture: Image, boxes: Sequence[Box], focus: Box, *, close: bool) -> I
     # Enlarged pixels stay visible as pixels: smooth enlarging would add detail that is not there.
     method = cv2.INTER_NEAREST if close else cv2.INTER_AREA
     cell = cv2.resize(
-        picture[top:bottom, left:right], (CELL_WIDTH, round(CELL_WIDTH * height / width)), interpolation=method
+        picture[top:bottom, left:right],
+        (CELL_WIDTH, round(CELL_WIDTH * height / width)),
+        interpolation=method,
     )
     for x0, y0, x1, y1 in boxes:
         corner = (round((x0 - left) * scale), round((y0 - top) * scale))

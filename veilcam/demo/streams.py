@@ -33,18 +33,29 @@ def stream_digests(path: Path) -> tuple[StreamDigest, ...]:
     """
     try:
         with av.open(str(path)) as container:
-            streams = [s for s in container.streams if s.type in {"video", "audio"}]
-            hashes = {s.index: hashlib.sha256() for s in streams}
-            counts = {s.index: [0, 0] for s in streams}
+            streams = [stream for stream in container.streams if stream.type in {"video", "audio"}]
+            hashes = {stream.index: _Running() for stream in streams}
             for packet in container.demux(streams):
                 if packet.size:
-                    index = packet.stream.index
-                    hashes[index].update(bytes(packet))
-                    counts[index][0] += 1
-                    counts[index][1] += packet.size
+                    hashes[packet.stream.index].add(bytes(packet))
             return tuple(
-                StreamDigest(s.type, s.codec_context.name, *counts[s.index], hashes[s.index].hexdigest())
-                for s in streams
+                hashes[stream.index].digest(stream.type, stream.codec_context.name) for stream in streams
             )
     except (av.FFmpegError, ValueError) as error:
         raise MediaError(f"{path.name}: cannot be read as media: {error}") from error
+
+
+class _Running:
+    """A stream's hash in the making."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._num_packets = self._num_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        self._hash.update(data)
+        self._num_packets += 1
+        self._num_bytes += len(data)
+
+    def digest(self, kind: str, codec: str) -> StreamDigest:
+        return StreamDigest(kind, codec, self._num_packets, self._num_bytes, self._hash.hexdigest())

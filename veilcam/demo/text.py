@@ -15,7 +15,9 @@ _MAX_WEIGHT = 700
 _PLAIN_WEIGHT = 400
 
 
-def put_text(canvas: Image, text: str, xy: tuple[int, int], colour: Colour, *, size: int, bold: bool = False) -> None:
+def put_text(
+    canvas: Image, text: str, xy: tuple[int, int], colour: Colour, *, size: int, bold: bool = False
+) -> None:
     """Write ``text`` (ASCII) into ``canvas`` with its baseline's left end at ``xy``; ``size`` in pixels."""
     if hasattr(cv2, "FontFace"):
         weight = _MAX_WEIGHT if bold else _PLAIN_WEIGHT
