@@ -21,7 +21,7 @@ from av.stream import Stream
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
-from base.errors import MediaError, UsageError
+from base.errors import MediaError, UsageError, VeilError
 from base.files import sync_folder
 from codec.packets import SealedPacket, SealedStream
 from codec.stream_info import reorder_depth_of, rotation_of
@@ -48,6 +48,10 @@ _MOV_FAMILY = ("mp4", "mov")
 _TS_CODECS = frozenset(
     ("h264", "hevc", "mpeg2video", "mpeg4", "aac", "aac_latm", "mp2", "mp3", "ac3", "eac3", "dts", "opus")
 )
+
+
+# Records come from strangers: numbers may not fit libav's fields, and names may mean nothing to it.
+_REFUSALS = (av.FFmpegError, OSError, OverflowError, TypeError, ValueError)
 
 
 def temporary_neighbour(path: Path) -> Path:
@@ -88,14 +92,11 @@ class LibavMuxer:
         try:
             self._streams = {stream.index: add_stream(self._container, stream) for stream in streams}
             self._container.start_encoding()
-        except (av.FFmpegError, ValueError) as error:
+        except BaseException as error:
             self.abort()
-            if isinstance(error, UsageError):
-                raise
-            message = f"{path.name}: libav refuses these streams: {error}"
-            raise MediaError(message) from error
-        except BaseException:
-            self.abort()
+            if isinstance(error, _REFUSALS) and not isinstance(error, VeilError):
+                message = f"{path.name}: libav refuses these streams: {error}"
+                raise MediaError(message) from error
             raise
 
     def write(self, packet: SealedPacket) -> None:
@@ -104,17 +105,17 @@ class LibavMuxer:
         Raises:
             MediaError: libav refuses it.
         """
-        stream = self._streams[packet.stream_index]
-        coded: Packet[Stream] = Packet(packet.data)
-        coded.stream = stream
-        coded.time_base = self._time_bases[packet.stream_index]
-        coded.pts, coded.dts, coded.duration = packet.pts, packet.dts, packet.duration or 0
-        coded.is_keyframe = packet.is_key
-        self._keep_rising(coded, packet.stream_index)
+        index = packet.stream_index
         try:
+            coded: Packet[Stream] = Packet(packet.data)
+            coded.stream = self._streams[index]
+            coded.time_base = self._time_bases[index]
+            coded.pts, coded.dts, coded.duration = packet.pts, packet.dts, max(packet.duration or 0, 0)
+            coded.is_keyframe = packet.is_key
+            self._keep_rising(coded, index)
             self._container.mux_one(coded)
-        except (av.FFmpegError, ValueError) as error:
-            message = f"{self._path.name}: packet of stream {packet.stream_index} cannot be written: {error}"
+        except _REFUSALS as error:
+            message = f"{self._path.name}: packet of stream {index} cannot be written: {error}"
             raise MediaError(message) from error
 
     def _keep_rising(self, coded: Packet[Stream], index: int) -> None:
@@ -146,7 +147,7 @@ class LibavMuxer:
             finally:
                 os.close(descriptor)
             self._temporary.replace(self._path)
-        except (av.FFmpegError, ValueError) as error:
+        except _REFUSALS as error:
             self._temporary.unlink(missing_ok=True)
             message = f"{self._path.name}: cannot be finished: {error}"
             raise MediaError(message) from error
@@ -154,7 +155,7 @@ class LibavMuxer:
 
     def abort(self) -> None:
         """Leave nothing."""
-        with contextlib.suppress(av.FFmpegError, ValueError):  # it is thrown away anyhow
+        with contextlib.suppress(*_REFUSALS):  # it is thrown away anyhow
             self._container.close()
         self._temporary.unlink(missing_ok=True)
 

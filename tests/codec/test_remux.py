@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,8 +10,10 @@ from typing import Any
 
 import av
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from base.errors import MediaError, UsageError
+from base.errors import MediaError, UsageError, VeilError
 from codec.nal import split_annexb
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.remux import capture_packet, describe_stream, write_packets
@@ -230,3 +233,41 @@ def test_packets_of_streams_that_are_not_known_are_skipped(tmp_path: Path) -> No
     known = picture_packets([0, 40])
     other = [replace(packet, stream_index=9) for packet in known]
     assert write_packets(tmp_path / "a.mkv", [video_stream()], known + other).num_packets == 2
+
+
+CODECS = st.sampled_from(
+    ["h264", "hevc", "av1", "ffv1", "mjpeg", "aac", "pcm_s16le", "opus", "pcm_mulaw", "x"]
+)
+TIMES = st.one_of(st.none(), st.integers(-(2**63) + 1, 2**63 - 1), st.integers(0, 5000))
+U32 = st.one_of(st.integers(0, 64), st.integers(0, 2**32 - 1))
+STREAMS = st.builds(
+    SealedStream,
+    index=st.just(0),
+    kind=st.sampled_from(StreamKind),
+    codec=CODECS,
+    time_base=st.builds(Fraction, st.integers(1, 2**32 - 1), st.integers(1, 2**32 - 1)),
+    width=U32,
+    height=U32,
+    pixel_format=st.sampled_from(["", "yuv420p", "bgr0", "s16", "?"]),
+    sample_aspect_ratio=st.builds(Fraction, U32, st.integers(1, 2**32 - 1)),
+    frame_rate=st.builds(Fraction, U32, st.integers(1, 2**32 - 1)),
+    color_range=st.integers(0, 255),
+    color_primaries=st.integers(0, 255),
+    sample_rate=U32,
+    channel_layout=st.sampled_from(["", "mono", "5.1", "99 channels", "?"]),
+    extradata=st.one_of(st.binary(max_size=60), st.just(b"\x01\x64\x00\x1f\xff\xe1")),
+)
+PACKETS = st.lists(
+    st.builds(SealedPacket, st.just(0), st.booleans(), TIMES, TIMES, TIMES, st.binary(max_size=60)),
+    max_size=6,
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STREAMS, PACKETS, st.sampled_from([".mkv", ".mp4", ".mov", ".ts", ".avi", ".nut", ".h264"]))
+def test_nonsense_from_a_stranger_is_refused_or_written_but_never_crashes(
+    tmp_path: Path, stream: SealedStream, packets: list[SealedPacket], suffix: str
+) -> None:
+    with contextlib.suppress(VeilError):
+        write_packets(tmp_path / f"a{suffix}", [stream], packets)
+    assert not list(tmp_path.glob(".*"))
