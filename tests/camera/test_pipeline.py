@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -325,6 +326,33 @@ def test_the_same_input_gives_the_same_protected_pictures(tmp_path: Path) -> Non
         return [u.unit.without_veilcam().annexb() for u in units]
 
     assert pictures() == pictures()
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def test_memory_stays_flat_over_many_loops(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "clip.mp4", frames=50, size=(96, 64), audio_s=2)
+    keys = Keys()
+    pipeline = Pipeline(
+        open_source(str(clip), loop=True),
+        BlurProtector(),
+        keys.camera,
+        keys.epochs,
+        PipelineOptions(CodingOptions(preset="ultrafast")),
+    )
+    subscription = pipeline.broadcast.subscribe("test", when_full=WhenFull.WAIT)
+    with pipeline:
+        for _ in range(200):
+            subscription.get(10)
+        before_mb = resident_mb()
+        for _ in range(600):
+            subscription.get(10)
+        growth_mb = resident_mb() - before_mb
+        pipeline.broadcast.unsubscribe(subscription)
+    assert growth_mb < 8
 
 
 def test_a_protected_picture_starts_every_segment(tmp_path: Path) -> None:

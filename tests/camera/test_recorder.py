@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -126,7 +126,7 @@ def test_a_full_disk_stops_recording_not_the_stream_and_recording_resumes(
 
 
 @pytest.fixture
-def tiny_disk(tmp_path: Path) -> Path:
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(
@@ -134,23 +134,21 @@ def tiny_disk(tmp_path: Path) -> Path:
     )
     if done.returncode:
         pytest.skip("mounting a small file system is not allowed here")
-    return folder
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_disk_that_fills_while_writing_keeps_the_whole_segments(tiny_disk: Path) -> None:
     keys = Keys()
     pipeline = make_pipeline("synthetic:?size=320x240&fps=25&seconds=10", keys)
-    try:
-        options = RecorderOptions(tiny_disk, "gate", min_free_bytes=0, retry_s=0)
-        with Recorder(pipeline.broadcast, options) as recorder, pipeline:
-            pipeline.join()
-        assert "space" in recorder.state().error
-        assert pipeline.stats().frames_out == 250
-        for path in recordings(tiny_disk):
-            with read_access_units(path) as units:
-                assert all(open_segment(view, keys.identities).is_complete for view in read_segments(units))
-    finally:
-        subprocess.run(["umount", str(tiny_disk)], check=True)
+    options = RecorderOptions(tiny_disk, "gate", min_free_bytes=0, retry_s=0)
+    with Recorder(pipeline.broadcast, options) as recorder, pipeline:
+        pipeline.join()
+    assert "space" in recorder.state().error
+    assert pipeline.stats().frames_out == 250
+    for path in recordings(tiny_disk):
+        with read_access_units(path) as units:
+            assert all(open_segment(view, keys.identities).is_complete for view in read_segments(units))
 
 
 def test_old_files_make_room_while_recording(tmp_path: Path) -> None:
