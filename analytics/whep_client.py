@@ -21,6 +21,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessi
 from aiortc.jitterbuffer import JitterFrame
 
 from analytics.encoded_queue import ask_for_key_frame, take_encoded
+from analytics.loopback_ice import allow_loopback
 from base.errors import PeerError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class WhepStream:
         self._options = options
         self._session_url: str | None = None
         self._http: aiohttp.ClientSession | None = None
+        allow_loopback()
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._peer.on("connectionstatechange", self._state_changed)
         self._receiver: RTCRtpReceiver | None = None

@@ -258,6 +258,7 @@ async def _chromium(service: CameraService, recorded: Recorded, seconds: float) 
         "dropped": seen.dropped,
         "freezes": seen.freezes,
         "packets_lost": seen.packets_lost,
+        "sessions": seen.sessions,
         **_spread("display_ms", seen.display_ms),
     }
 

@@ -19,8 +19,12 @@ COLLECT = """(() => { const video = document.querySelector('video'), seen = glob
     seen.push([frame.rtpTimestamp, performance.timeOrigin + frame.expectedDisplayTime]);
     video.requestVideoFrameCallback(step); };
   video.requestVideoFrameCallback(step); })()"""
-FIGURES = """['framesDecoded', 'framesDropped', 'freezes', 'packetsLost'].map((name) =>
-  Number(document.querySelector(`[data-field=${name}]`).textContent))"""
+REMEMBER_PEERS = """globalThis.peers = []; const Real = RTCPeerConnection;
+  globalThis.RTCPeerConnection = class extends Real {
+    constructor(...all) { super(...all); globalThis.peers.push(this); } };"""
+FIGURES = """(async () => { const rtp = [...(await peers.at(-1).getStats()).values()]
+  .find((s) => s.type === 'inbound-rtp');
+  return [rtp.framesDecoded, rtp.framesDropped, rtp.freezeCount, rtp.packetsLost, peers.length]; })()"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Seen:
     dropped: int
     freezes: int
     packets_lost: int
+    sessions: int  # above 1: the page had to connect again
     display_ms: tuple[float, ...]
 
 
@@ -46,6 +51,7 @@ async def watch(service: CameraService, seconds: float, published_us: Sequence[i
     with tempfile.TemporaryDirectory() as folder:
         async with Chromium(Path(folder)) as page:
             await page.resize(1280, 900)
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=REMEMBER_PEERS)
             await page.open(service.url)
             await page.until("document.querySelector('#status')?.dataset.state === 'live'")
             await asyncio.sleep(3.0)
@@ -63,6 +69,7 @@ async def watch(service: CameraService, seconds: float, published_us: Sequence[i
         dropped=int(after[1] - before[1]),
         freezes=int(after[2] - before[2]),
         packets_lost=int(after[3] - before[3]),
+        sessions=int(after[4]),
         display_ms=tuple(_delays(frames, stamps)),
     )
 

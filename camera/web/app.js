@@ -101,7 +101,11 @@ class Session {
   #play(track) {
     this.video.srcObject = new MediaStream([track]);
     this.video.play().catch(() => {});
-    const first = () => { clearTimeout(this.timer); this.onPlaying(); };
+    const first = () => {
+      if (this.closed) return; // closing can give out one more frame
+      clearTimeout(this.timer);
+      this.onPlaying();
+    };
     if (this.video.requestVideoFrameCallback) this.video.requestVideoFrameCallback(first);
     else this.video.addEventListener("playing", first, { once: true });
   }
@@ -167,8 +171,8 @@ class Meter {
     const now = { at: rtp.timestamp, bytes: rtp.bytesReceived, frames: rtp.framesDecoded,
       delay: rtp.jitterBufferDelay ?? 0, emitted: rtp.jitterBufferEmittedCount ?? 0 };
     const before = this.last ?? now;
+    if (!this.last || now.frames !== before.frames) this.movedAt = performance.now();
     this.last = now;
-    if (now.frames !== before.frames) this.movedAt = performance.now();
     const seconds = (now.at - before.at) / 1000;
     const emitted = now.emitted - before.emitted;
     return {

@@ -12,6 +12,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpSender, RTCRtpTran
 from aiortc import sdp as aiortc_sdp
 from aiortc.exceptions import OperationError
 
+from analytics.loopback_ice import allow_loopback
 from base.errors import PeerError
 from camera.webrtc.offer import MAX_CANDIDATES, Fragment, Offer
 from camera.webrtc.track import PacketTrack
@@ -66,6 +67,7 @@ class Viewer:
         self._ufrag = ""
         self._bundle_mid = ""
         self._num_candidates = 0
+        allow_loopback()
         # iceServers=[]: the default would ask a public STUN server.
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._peer.on("connectionstatechange", self._state_changed)

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiortc import RTCConfiguration, RTCPeerConnection
 from aiortc.jitterbuffer import JitterFrame
 
+from analytics import loopback_ice
 from analytics.encoded_queue import ask_for_key_frame, take_encoded
 from analytics.whep_client import ClientOptions, EncodedUnit, WhepStream, has_key_picture, open_whep
 from base.errors import PeerError, UsageError
@@ -151,3 +152,13 @@ async def test_aiortc_still_has_the_inside_that_the_shim_replaces() -> None:
     take_encoded(receiver, lambda _frame: None)
     ask_for_key_frame(receiver)
     await peer.close()
+
+
+async def test_a_machine_without_any_network_connects_over_loopback(
+    camera: StandInCamera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback_ice, "_find_addresses", lambda _ipv4, _ipv6: [])
+    async with asyncio.timeout(10), serving(camera) as server, await open_whep(server.whep) as stream:
+        units = [unit async for unit in take(stream, 3)]
+        assert "127.0.0.1" in stream._peer.localDescription.sdp
+    assert units[0].is_keyframe

