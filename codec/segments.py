@@ -15,7 +15,7 @@ damaged record), and pictures without data of ours. What that means is for `code
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from base.errors import FormatError, Malformed
@@ -64,10 +64,12 @@ class SegmentView:
     Attributes:
         key: None if no unit names a segment.
         units: in the order read; some may be of other segments, or unsigned.
+        ends_input: nothing was read behind them.
     """
 
     key: SegmentKey | None
     units: tuple[ViewedUnit, ...]
+    ends_input: bool = False
 
     def own_units(self) -> Iterator[tuple[FrameRecord, ViewedUnit]]:
         """The units that name this segment, with their FRAME records."""
@@ -125,7 +127,10 @@ def read_segments(units: Iterable[AccessUnit], limits: Limits = DEFAULT_LIMITS) 
     for unit in units:
         if unit.has_picture:
             yield from grouper.push(view_unit(unit, limits))
-    yield from grouper.finish()
+    *views, last = [*grouper.finish()] or [None]
+    yield from filter(None, views)
+    if last is not None:
+        yield replace(last, ends_input=True)
 
 
 class _Grouper:

@@ -52,6 +52,7 @@ def check_segment(
     previous: SegmentEvidence | None = None,
     *,
     parameter_sets: Sequence[bytes] = (),
+    may_be_cut: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> SegmentEvidence:
     """Evidence for one segment; raises nothing for damaged content.
@@ -61,18 +62,24 @@ def check_segment(
         camera: whose signature is expected; None: only what contradicts itself is found.
         previous: evidence for the segment read before this one; None for the first.
         parameter_sets: SPS and PPS that the container keeps outside of the access units.
+        may_be_cut: the input's format does not tell whether its last unit is whole, as TS and raw H.264 do
+            not. If that unit differs, it counts as lost.
         limits: what to accept.
     """
     chain = Chain() if previous is None else previous.chain
+    may_be_cut = may_be_cut and view.ends_input
     if view.key is None:
-        return _without_key(view, chain)
-    return _Check(view, view.key, camera, limits).run(chain, parameter_sets)
+        return _without_key(view, chain, may_be_cut=may_be_cut)
+    return _Check(view, view.key, camera, limits, may_be_cut=may_be_cut).run(chain, parameter_sets)
 
 
-def _without_key(view: SegmentView, chain: Chain) -> SegmentEvidence:
+def _without_key(view: SegmentView, chain: Chain, *, may_be_cut: bool) -> SegmentEvidence:
     problems = [viewed.problem for viewed in view.units if viewed.problem is not None]
     findings = tuple(Finding(_problem_reason(problem), str(problem)) for problem in problems[:1])
     letters = "".join(_letter_without_frame(viewed).value for viewed in view.units)
+    if problems and may_be_cut and len(view.units) == 1:
+        findings = (Finding(Reason.UNITS_MISSING, _CUT),)
+        letters = Letter.MISSING.value
     findings = findings or (Finding(Reason.UNSIGNED, f"{len(view.units)} pictures"),)
     return SegmentEvidence(
         verdict=verdict_of(findings),
@@ -102,6 +109,9 @@ def _letter_without_frame(viewed: ViewedUnit) -> Letter:
     return Letter.UNVERIFIABLE if isinstance(viewed.problem, UnknownVersion) else Letter.TAMPERED
 
 
+_CUT = "the input ends within its last picture"
+
+
 @dataclass(slots=True)
 class _Placed:
     """A unit with its result so far."""
@@ -115,7 +125,13 @@ class _Check:
     """The state of one check; `run` goes through it top to bottom."""
 
     def __init__(
-        self, view: SegmentView, key: SegmentKey, camera: CameraPublic | None, limits: Limits
+        self,
+        view: SegmentView,
+        key: SegmentKey,
+        camera: CameraPublic | None,
+        limits: Limits,
+        *,
+        may_be_cut: bool,
     ) -> None:
         self._view = view
         self._key = key
@@ -125,6 +141,7 @@ class _Check:
         self._header: SegmentHeader | None = None
         self._signature: SignatureRecord | None = None
         self._signature_holds = False
+        self._cut = view.units[-1] if may_be_cut else None
         self._placed = [
             _Placed(viewed, viewed.frame if viewed.key == key else None, Letter.UNVERIFIABLE)
             for viewed in view.units
@@ -255,16 +272,22 @@ class _Check:
             return Letter.TAMPERED
         signed = signature.units[index]
         if unit_digest(bytes(frame), viewed.unit) != signed.picture:
-            self._find(Reason.PICTURE_CHANGED, "", index)
-            return Letter.TAMPERED
+            is_cut = viewed is self._cut
+            reason = Reason.UNITS_MISSING if is_cut else Reason.PICTURE_CHANGED
+            self._find(reason, _CUT if is_cut else "", index)
+            return Letter.MISSING if is_cut else Letter.TAMPERED
+        return self._check_chunks(frame, viewed, signed.chunks)
+
+    def _check_chunks(self, frame: FrameRecord, viewed: ViewedUnit, signed: bytes) -> Letter:
+        index = frame.frame_index
         try:
             bodies = sealed_bodies(viewed.unit, self._limits)
         except FormatError as error:
             self._find(Reason.CHUNKS_CHANGED, str(error), index)
             return Letter.TAMPERED
-        if chunk_digest(bodies) == signed.chunks:
+        if chunk_digest(bodies) == signed:
             return Letter.AUTHENTIC
-        if signed.chunks != ZERO_DIGEST and len(bodies) < frame.num_chunks:
+        if signed != ZERO_DIGEST and len(bodies) < frame.num_chunks:
             return Letter.SEALED_GONE
         self._find(Reason.CHUNKS_CHANGED, "", index)
         return Letter.TAMPERED
@@ -294,7 +317,10 @@ class _Check:
             if placed.frame is not None:
                 continue
             problem = placed.viewed.problem
-            if problem is not None:
+            if placed.viewed is self._cut and placed.viewed.frame is None:
+                self._find(Reason.UNITS_MISSING, _CUT)
+                placed.letter = Letter.MISSING
+            elif problem is not None:
                 self._find(_problem_reason(problem), str(problem))
                 placed.letter = _letter_without_frame(placed.viewed)
             elif placed.viewed.frame is not None or self._signature is not None:

@@ -77,9 +77,17 @@ def examine(
 ) -> Iterator[CheckedSegment]:
     """Yield the segments in the order of the file, each checked; holds one at a time."""
     previous: SegmentEvidence | None = None
-    sets = units.reader.track.parameter_sets
-    for ordinal, view in enumerate(read_segments(units.reader, limits)):
-        previous = check_segment(view, camera, previous, parameter_sets=sets, limits=limits)
+    reader = units.reader
+    sets = reader.track.parameter_sets
+    for ordinal, view in enumerate(read_segments(reader, limits)):
+        previous = check_segment(
+            view,
+            camera,
+            previous,
+            parameter_sets=sets,
+            may_be_cut=reader.last_may_be_cut,
+            limits=limits,
+        )
         yield CheckedSegment(ordinal, view, previous)
 
 

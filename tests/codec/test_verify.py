@@ -316,3 +316,25 @@ def test_the_chain_remembers_a_bounded_number_of_streams() -> None:
         assert previous.verdict is Verdict.AUTHENTIC
     assert previous is not None
     assert len(previous.chain.streams) == 2
+
+
+@pytest.mark.parametrize("keep", [None, 5])
+def test_a_last_unit_that_the_end_of_the_input_cut_is_a_loss(keep: int | None) -> None:
+    """Cut within its slice, or so early that nothing of ours is left."""
+    unit = S.units[7]
+    nals = (*unit.nals[:-1], unit.nals[-1][:-9]) if keep is None else (unit.nals[-1][:keep],)
+    stream = S.cut(0, 7).insert(7, replace(unit, nals=nals))
+    first, second = stream.views()
+    before = check_segment(first, S.camera, may_be_cut=True)
+    evidence = check_segment(second, S.camera, before, may_be_cut=True)
+    assert evidence.letters == ("AAAM" if keep is None else "UUUM")
+    assert evidence.verdict is (Verdict.GAPS if keep is None else Verdict.UNVERIFIABLE)
+    assert check_segment(replace(second, ends_input=False), S.camera, before, may_be_cut=True).letters != (
+        evidence.letters
+    )
+
+
+def test_a_cut_excuses_the_last_unit_alone() -> None:
+    view = S.flip_bit(10).views()[2]
+    assert check_segment(view, S.camera, may_be_cut=True).letters == "AATA"
+    assert check_segment(S.flip_bit(7).views()[1], S.camera, may_be_cut=True).letters == "AAAT"
