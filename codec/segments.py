@@ -127,10 +127,9 @@ def read_segments(units: Iterable[AccessUnit], limits: Limits = DEFAULT_LIMITS) 
     for unit in units:
         if unit.has_picture:
             yield from grouper.push(view_unit(unit, limits))
-    *views, last = [*grouper.finish()] or [None]
-    yield from filter(None, views)
-    if last is not None:
-        yield replace(last, ends_input=True)
+    rest = list(grouper.finish())
+    yield from rest[:-1]
+    yield from (replace(last, ends_input=True) for last in rest[-1:])
 
 
 class _Grouper:
