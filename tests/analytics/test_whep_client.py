@@ -59,7 +59,7 @@ def test_key_pictures_are_recognised_by_their_nal_type() -> None:
 
 async def test_units_come_with_a_token_and_their_own_times(camera: StandInCamera) -> None:
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(40),
         serving(camera, token=TOKEN) as server,
         await open_whep(server.whep, token=TOKEN) as stream,
     ):
@@ -136,7 +136,7 @@ async def test_a_slow_reader_loses_pictures_up_to_a_key_frame_and_memory_stays_b
 
 
 async def test_the_stream_ends_with_the_session(camera: StandInCamera) -> None:
-    async with serving(camera) as server, asyncio.timeout(10), await open_whep(server.whep) as stream:
+    async with serving(camera) as server, asyncio.timeout(40), await open_whep(server.whep) as stream:
         count = 0
         async for _ in stream:
             count += 1
@@ -158,7 +158,7 @@ async def test_a_machine_without_any_network_connects_over_loopback(
     camera: StandInCamera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopback_ice, "_find_addresses", lambda _ipv4, _ipv6: [])
-    async with asyncio.timeout(10), serving(camera) as server, await open_whep(server.whep) as stream:
+    async with asyncio.timeout(40), serving(camera) as server, await open_whep(server.whep) as stream:
         units = [unit async for unit in take(stream, 3)]
         assert "127.0.0.1" in stream._peer.localDescription.sdp
     assert units[0].is_keyframe

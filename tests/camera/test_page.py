@@ -116,7 +116,7 @@ async def test_leaving_the_page_ends_the_session(camera: StandInCamera, tmp_path
         await page.until(LIVE)
         assert len(server.viewers) == 1
         await page.call("Page.navigate", url="about:blank")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(server.viewers):
                 await asyncio.sleep(0.1)
 
@@ -128,13 +128,13 @@ async def test_a_camera_that_stops_is_explained_and_found_again(tmp_path: Path) 
         async with watching(camera, tmp_path) as (page, _):
             await page.until(LIVE)
             camera.pause()
-            await page.until("document.querySelector('#problem').dataset.code === 'lost'", 20)
-            await page.until("document.querySelector('#problem').dataset.code === 'not-live'", 20)
+            await page.until("document.querySelector('#problem').dataset.code === 'lost'", 60)
+            await page.until("document.querySelector('#problem').dataset.code === 'not-live'", 60)
             text = await page.evaluate("document.querySelector('#problem').innerText")
             assert "not live" in text
             assert "Try again" in text
             camera.resume()
-            await page.until(LIVE, 30)
+            await page.until(LIVE, 60)
 
 
 async def test_the_token_is_asked_for_and_kept_out_of_the_address(

@@ -32,8 +32,8 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-port=0",
 )
-START_S = 30.0
-CALL_S = 30.0
+START_S = 60.0
+CALL_S = 60.0
 
 
 def find_chromium() -> str | None:
@@ -110,7 +110,7 @@ class Chromium:
             raise PageError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")
 
-    async def until(self, expression: str, timeout_s: float = 15.0) -> None:
+    async def until(self, expression: str, timeout_s: float = 40.0) -> None:
         """Wait until an expression is true."""
         try:
             async with asyncio.timeout(timeout_s):

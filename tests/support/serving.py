@@ -12,6 +12,7 @@ from camera.access import AccessToken, ListenAddress
 from camera.health import RecorderState
 from camera.http import HttpOptions, HttpServer
 from camera.state import CameraView
+from camera.webrtc.track import TrackOptions
 from camera.webrtc.viewers import LiveCamera, Viewers
 
 TOKEN = "correct horse battery".replace(" ", "-")
@@ -39,14 +40,15 @@ async def serving(
     token: str | None = None,
     max_viewers: int = 16,
     burst: int = 60,
+    options: TrackOptions | None = None,
     recorder: Callable[[], RecorderState | None] = lambda: None,
 ) -> AsyncIterator[Serving]:
     """Serve ``camera`` until the block ends; then everything is closed."""
-    viewers = Viewers(camera, max_viewers=max_viewers)
-    options = HttpOptions(
+    viewers = Viewers(camera, max_viewers=max_viewers, options=options)
+    http_options = HttpOptions(
         listen=ListenAddress("127.0.0.1", 0), token=AccessToken(token) if token else None, changes_burst=burst
     )
-    server = HttpServer(CameraView("yard", camera, viewers, recorder), options)
+    server = HttpServer(CameraView("yard", camera, viewers, recorder), http_options)
     await server.start()
     bearer = {"Authorization": f"Bearer {token}"} if token else {}
     try:
