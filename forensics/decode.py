@@ -19,7 +19,7 @@ from codec.muxer import MUXER_OF_SUFFIX
 from forensics.canonical import JsonObject
 from forensics.decode_report import DecodeReport, OpenedRow, Outcome, OutputFile
 from forensics.extract import Extraction
-from forensics.input_file import Advance, Evidence
+from forensics.input_file import Advance, Evidence, printable_name
 from forensics.ledger import Ledger, default_ledger_path
 from forensics.opening import Opening, Purpose, Request, ranges_text, record_refusal
 from forensics.output_folder import OutputFolder
@@ -218,7 +218,7 @@ class _Job:
         cameras = dict.fromkeys(row.camera_id for row in rows if row.camera_id is not None)
         return Request(
             input=self._survey.verification.input,
-            output_name=self._out.name,
+            output_name=printable_name(self._out),
             camera_ids=tuple(cameras),
             identity_ids=tuple(each.recipient.recipient_id.hex() for each in self._identities),
             asked_us=self._plan.asked_us,

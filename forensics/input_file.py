@@ -21,6 +21,11 @@ Advance = Callable[[float], None]
 """Called with the share done so far, 0 to 1."""
 
 
+def printable_name(path: Path) -> str:
+    """Return a file's name for reports; terminal codes and what is not UTF-8 become question marks."""
+    return "".join(character if character.isprintable() else "?" for character in path.name)
+
+
 class Evidence:
     """A regular file, held open for reading; never written. Use as a context manager."""
 
@@ -57,7 +62,7 @@ class Evidence:
         while block := os.pread(self._descriptor, _BLOCK_BYTES, offset):
             offset += len(block)
             digest.update(block)
-        return InputFile(self.path.name, offset, digest.hexdigest())
+        return InputFile(printable_name(self.path), offset, digest.hexdigest())
 
     def units(self, limits: Limits = DEFAULT_LIMITS) -> EvidenceUnits:
         """Read the access units from the start.

@@ -18,6 +18,7 @@ from base.errors import MediaError
 from base.files import sync_folder
 from forensics.canonical import JsonObject
 from forensics.decode_report import OutputFile
+from forensics.input_file import printable_name
 
 _BLOCK_BYTES = 1 << 20
 _MODE = 0o600  # opened footage is its owner's; sharing it is a decision
@@ -84,7 +85,7 @@ class OutputFolder:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
                 num_bytes += len(block)
-        return OutputFile(path.name, num_bytes, digest.hexdigest())
+        return OutputFile(printable_name(path), num_bytes, digest.hexdigest())
 
     def add_json(self, name: str, document: JsonObject) -> str:
         """Write a document and return its SHA-256."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -138,16 +138,18 @@ def seal_copy(
     epochs: EpochRing | None = None,
     every: int | None = None,
     start_us: int = START_US,
+    before_segment: Mapping[int, Callable[[], None]] | None = None,
 ) -> list[AccessUnit]:
     """Copy mode: the source's own packets, sound included.
 
-    A segment starts at each of its key frames, or every so many pictures whatever they are.
+    A segment starts at each of its key frames, or every so many pictures whatever they are;
+    ``before_segment`` is what happens to the camera in between.
     """
     with av.open(str(source)) as container:
         streams = [describe_stream(stream) for stream in container.streams]
         sealing = Sealing(streams, SealedMode.COPY, camera=camera, epochs=epochs, start_us=start_us)
         waiting: list[SealedPacket] = []
-        number = 0
+        number = num_segments = 0
         for packet in container.demux():
             if not packet.size:
                 continue
@@ -158,6 +160,8 @@ def seal_copy(
             late, waiting = waiting, []
             starts = number % every == 0 if every else packet.is_keyframe
             if starts:
+                (before_segment or {}).get(num_segments, lambda: None)()
+                num_segments += 1
                 sealing.push([sealed], starts=True, late=late if number else ())
             else:
                 sealing.push([*late, sealed], starts=False)

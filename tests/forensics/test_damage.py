@@ -135,6 +135,21 @@ def test_a_truncated_file_keeps_what_is_intact(recording: Recording, tmp_path: P
         assert _delivered(report, Outcome.DELIVERED)[:3] == ["segment 0", "segment 1", "segment 2"]
 
 
+@pytest.mark.parametrize("suffix", [".mp4", ".ts", ".mkv", ".h264"])
+def test_a_file_cut_anywhere_is_a_loss_and_never_tampering(
+    suffix: str, recording: Recording, tmp_path: Path
+) -> None:
+    data = write_units(tmp_path / f"whole{suffix}", recording.units()).read_bytes()
+    path = tmp_path / f"cut{suffix}"
+    for number in range(24):
+        path.write_bytes(data[: len(data) // 5 + number * len(data) // 31])
+        found = verify(path, recording.camera)
+        if found.verdict is Verdict.AUTHENTIC:  # cut exactly between two segments
+            assert all(row.letters == "A" * GOP for row in found.segments)
+        else:
+            assert found.verdict is Verdict.GAPS, found.text()
+
+
 @pytest.mark.parametrize("camera_seed", [1, 2])
 def test_a_foreign_segment_is_found_and_left_out(
     camera_seed: int, recording: Recording, tmp_path: Path, ledger: Ledger

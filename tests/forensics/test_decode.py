@@ -23,6 +23,7 @@ from forensics.ledger import Ledger
 from forensics.opening import Purpose
 from forensics.plan import Proof
 from forensics.selection import parse_range
+from keys import EpochRing
 from tests.forensics.damage import joined
 from tests.forensics.recordings import (
     FRAME_US,
@@ -380,3 +381,51 @@ def test_a_recording_without_a_sealed_layer_says_so(
     report = decode(path, tmp_path / "out.mp4", [authority()[1]], camera=camera_key().public, ledger=ledger)
     assert (report.verdict.value, report.exit_code, report.output) == ("authentic", 3, None)
     assert [row.problems for row in report.opened] == [("it was made without a sealed layer",)]
+
+
+def test_segments_sealed_to_others_are_named_and_the_rest_comes_out(tmp_path: Path, ledger: Ledger) -> None:
+    """The recipients changed while the camera ran: a new epoch, which this identity does not open."""
+    source = make_source(tmp_path / "source.mp4", audio=False)
+    key = camera_key()
+    ring = EpochRing(key.camera_id, [authority()[0]])
+    units = seal_copy(source, epochs=ring, before_segment={3: lambda: ring.set_recipients([authority(2)[0]])})
+    path = write_units(tmp_path / "protected.mp4", units)
+    report = decode(path, tmp_path / "out.mp4", [authority()[1]], camera=key.public, ledger=ledger)
+    assert (report.verdict.value, report.exit_code) == ("authentic", 3)
+    outcomes = [row.outcome for row in report.opened]
+    assert outcomes == [Outcome.DELIVERED] * 3 + [Outcome.NOT_OPENED] * 3
+    assert "none of the identities" in report.opened[3].problems[0]
+    assert pixels(tmp_path / "out.mp4") == pixels(source)[: 3 * GOP]
+
+    both = decode(
+        path, tmp_path / "both.mp4", [authority()[1], authority(2)[1]], camera=key.public, ledger=ledger
+    )
+    assert both.exit_code == 0
+    assert len(both.recipient_ids) == 2
+
+
+def test_where_the_original_changes_its_format_the_rest_is_named(tmp_path: Path, ledger: Ledger) -> None:
+    """A camera that was restarted with another source: its packets do not fit the output's track."""
+    first = make_source(tmp_path / "first.mp4", seconds=2, audio=False)
+    second = make_source(tmp_path / "second.mp4", seconds=2, audio=False, codec="libx265")
+    units = seal_copy(first) + seal_copy(second, start_us=START_US + 10**7)
+    path = write_units(tmp_path / "protected.mp4", units)
+    recording = Recording(path, first, camera_key().public, authority()[1])
+    report = _decode(recording, tmp_path / "out.mp4", ledger)
+    assert (report.verdict.value, report.exit_code) == ("authentic", 3)
+    assert [row.outcome for row in report.opened] == [Outcome.DELIVERED] * 2 + [Outcome.NOT_OPENED] * 2
+    assert "format changes here" in report.opened[2].problems[0]
+    rest = _decode(recording, tmp_path / "rest.mp4", ledger, start="10")
+    assert rest.exit_code == 0
+    assert payloads(tmp_path / "rest.mp4") == payloads(second)
+
+
+def test_names_that_are_no_text_are_reported_with_question_marks(
+    recording: Recording, tmp_path: Path, ledger: Ledger
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/gate\xff\x1b[31m.mp4"))
+    path.write_bytes(recording.path.read_bytes())
+    report = decode(path, tmp_path / "out.mp4", [recording.identity], camera=recording.camera, ledger=ledger)
+    assert report.verification.input.name == "gate??[31m.mp4"
+    assert "gate??[31m.mp4" in ledger.path.read_text()
+    assert "\x1b" not in report.text()

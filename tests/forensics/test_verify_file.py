@@ -70,22 +70,6 @@ def test_the_report_names_segment_and_picture(recording: Recording, tmp_path: Pa
     assert "59 authentic; 1 tampered" in text
 
 
-def test_verifying_needs_nothing_that_opens(recording: Recording) -> None:
-    """In a process where unwrapping keys and opening segments cannot even be imported."""
-    program = f"""
-import sys
-sys.modules["codec.unseal"] = sys.modules["keys.store"] = None
-from pathlib import Path
-from forensics.verify_file import verify
-from tests.forensics.recordings import camera_key
-print(verify(Path({str(recording.path)!r}), camera_key().public).verdict.value)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == "authentic\n"
-
-
 def test_progress_rises_to_the_end(recording: Recording) -> None:
     shares: list[float] = []
     verify(recording.path, recording.camera, advance=shares.append)
@@ -133,9 +117,9 @@ def test_random_damage_gives_a_verdict_or_a_media_error(
     assert report.exit_code in (0, 3)
 
 
-@given(st.binary(max_size=400))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_bytes_are_a_media_error_or_an_unsigned_file(content: bytes, tmp_path: Path) -> None:
+@given(content=st.binary(max_size=400))
+def test_random_bytes_are_a_media_error_or_an_unsigned_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "random.bin"
     path.write_bytes(content)
     with contextlib.suppress(MediaError):
@@ -143,10 +127,10 @@ def test_random_bytes_are_a_media_error_or_an_unsigned_file(content: bytes, tmp_
 
 
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
-    """Verified and decoded in processes of their own: ten times the file, less than 8 MB more at the peak."""
-    small, large = (_peak_bytes(tmp_path, num_pictures) for num_pictures in (60, 600))
-    assert (tmp_path / "600.ts").stat().st_size > 18_000_000
-    assert large - small < 8_000_000
+    """Verified and decoded in processes of their own: eight times the file, less than 5 MB more at the peak."""
+    small, large = (_peak_bytes(tmp_path, num_pictures) for num_pictures in (40, 320))
+    assert (tmp_path / "320.ts").stat().st_size > 9_000_000
+    assert large - small < 5_000_000
 
 
 def _peak_bytes(folder: Path, num_pictures: int) -> int:
@@ -156,8 +140,8 @@ def _peak_bytes(folder: Path, num_pictures: int) -> int:
         packet = SealedPacket(0, True, number, number, 1, os.urandom(30_000))
         sealing.push([packet], starts=number % GOP == 0)
     path = write_units(folder / f"{num_pictures}.ts", sealing.finish())
-    program = f"""
-import resource
+    program = rf"""
+import re
 from pathlib import Path
 from forensics.decode import decode
 from forensics.ledger import Ledger
@@ -165,8 +149,8 @@ from tests.forensics.recordings import authority, camera_key
 report = decode(Path({str(path)!r}), Path({str(path.with_suffix(".mkv"))!r}), [authority()[1]],
                 camera=camera_key().public, ledger=Ledger(Path({str(folder / "ledger.jsonl")!r})))
 assert report.exit_code == 0, report.text()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return int(done.stdout)
+    return int(done.stdout) * 1024
