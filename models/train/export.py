@@ -39,29 +39,19 @@ class GatesGraph(nn.Module):
 
 
 class RedrawGraph(nn.Module):
-    """uint8 planes of the gated picture -> what to add to them, by phase.
+    """uint8 planes of the gated picture -> what to add to them, by phase, in plane units.
 
-    The transposed convolutions become one plain convolution at a quarter of the size whose
-    channels are the phases of the result, which ONNX run-times compute several times faster:
-    [1, 24, H/4, W/4] int8, 16 luma phases (row by row), then 4 phases of cb, then 4 of cr.
+    [1, 24, H/4, W/4] int8: 16 luma phases (row by row), then 4 phases of cb, then 4 of cr.
     """
 
     def __init__(self, net: Redraw) -> None:
         super().__init__()
         self.net = _taking_bytes(net)
-        width = net.luma_tail.in_channels
-        self.tail = nn.Conv2d(width, 24, 3, 1, 1)
-        with torch.no_grad():
-            luma = phase_kernels(net.luma_tail.weight, 4)
-            chroma = phase_kernels(net.chroma_tail.weight, 2)
-            self.tail.weight.copy_(torch.cat([luma, chroma]))
-            biases = [net.luma_tail.bias.repeat_interleave(16), net.chroma_tail.bias.repeat_interleave(4)]
-            self.tail.bias.copy_(torch.cat(biases))
 
     def forward(self, luma: Tensor, chroma: Tensor) -> Tensor:
         """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2]."""
-        features = self.net.features(luma.float() - 127.5, chroma.float() - 127.5)
-        return torch.round((self.net.REACH * 255) * torch.tanh(self.tail(features))).to(torch.int8)
+        change = self.net.change(luma.float() - 127.5, chroma.float() - 127.5)
+        return torch.round(change * 255).to(torch.int8)
 
 
 N = TypeVar("N", GateNet, Redraw)
@@ -74,33 +64,6 @@ def _taking_bytes(net: N) -> N:
         copied.luma_stem.weight /= 255
         copied.chroma_stem.weight /= 255
     return copied
-
-
-def phase_kernels(weight: Tensor, stride: int) -> Tensor:
-    """Kernels of the plain convolution that gives every phase of a transposed one.
-
-    For kernel ``2 * stride``, padding ``stride / 2``: output ``stride * i + phase`` takes tap
-    ``phase + stride / 2 - stride * d`` from input ``i + d``.
-
-    Args:
-        weight: [in, out, 2 * stride, 2 * stride].
-        stride: of the transposed convolution.
-
-    Returns:
-        [out * stride * stride, in, 3, 3], phases row by row.
-    """
-    inputs, outputs, size, _ = weight.shape
-    kernels = torch.zeros(outputs, stride, stride, inputs, 3, 3)
-    taps = [
-        (phase, offset + 1, tap)
-        for phase in range(stride)
-        for offset in (-1, 0, 1)
-        if 0 <= (tap := phase + stride // 2 - stride * offset) < size
-    ]
-    for row, y, tap_y in taps:
-        for column, x, tap_x in taps:
-            kernels[:, row, column, :, y, x] = weight[:, :, tap_y, tap_x].T
-    return kernels.reshape(outputs * stride * stride, inputs, 3, 3)
 
 
 def _to_bytes(values: Tensor) -> Tensor:
@@ -156,9 +119,10 @@ def export_protector(
     """
     folder.mkdir(parents=True, exist_ok=True)
     generator = generator.eval().to(memory_format=torch.contiguous_format)
-    tensors = {key: value.detach().half().contiguous() for key, value in generator.state_dict().items()}
+    state = {key: value for key, value in generator.state_dict().items() if value.is_floating_point()}
+    tensors = {key: value.detach().half().contiguous() for key, value in state.items()}
     # Graphs and safetensors hold the very same numbers.
-    generator.load_state_dict({key: value.float() for key, value in tensors.items()})
+    generator.load_state_dict({key: value.float() for key, value in tensors.items()}, strict=False)
     files = {
         f"{name}-gates.onnx": _onnx(GatesGraph(generator.gate_net), ["gates", "thresholds"]),
         f"{name}-redraw.onnx": _onnx(RedrawGraph(generator.redraw), ["change"]),

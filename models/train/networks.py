@@ -1,10 +1,12 @@
 """The protector's generator and its patch discriminator.
 
 The generator works on planar 4:2:0 video as cameras deliver and codecs want it. A small
-U-net looks at the frame and predicts, per 8x8 block, a gate and a coring threshold for each
-band of a Laplacian pyramid; the frame is rebuilt from what the gates let through, and a small
-redraw network, which sees nothing but that, turns it into a cartoon. Detail behind a closed
-gate is gone by construction, so the gate map is an auditable map of what was destroyed.
+U-net looks at the frame and predicts, per 8x8 block, how coarse it has to become (the binary
+logarithm of the smallest cell that may remain) and a coring threshold for each band of a
+Laplacian pyramid. The coarseness shuts the gates of all finer bands; the frame is rebuilt from
+what the gates let through, and a small redraw network, which sees nothing but that, turns it
+into a cartoon. Detail behind a shut gate is gone by construction, so the gate map is an
+auditable map of what was destroyed.
 """
 
 from __future__ import annotations
@@ -21,13 +23,20 @@ BANDS = 6
 SIZE_MULTIPLE = 2**BANDS
 """Luma height and width must be multiples of this (chroma has half the size and the same depth)."""
 
-GATE_FLOOR = 0.04
-"""Gates below this are exactly shut, above 1 minus this exactly open."""
-
 
 def conv(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:
     """A padded convolution."""
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2)
+
+
+class ConvNorm(nn.Sequential):
+    """Convolution and batch norm; run-times fold the second into the first."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> None:
+        super().__init__(
+            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs, momentum=0.05),
+        )
 
 
 class Residual(nn.Module):
@@ -35,12 +44,13 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first = conv(channels, channels)
-        self.second = conv(channels, channels)
+        self.first = ConvNorm(channels, channels)
+        self.second = ConvNorm(channels, channels)
+        nn.init.constant_(self.second[1].weight, 0.3)  # near the identity: deep nets start sooner
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, C, h, w] -> [B, C, h, w]."""
-        return features + self.second(F.relu(self.first(features)))
+        return F.relu(features + self.second(F.relu(self.first(features))))
 
 
 class GateNet(nn.Module):
@@ -51,56 +61,67 @@ class GateNet(nn.Module):
         c8, c16, c32, c64 = widths
         self.luma_stem = nn.Conv2d(1, c8, 8, 8)
         self.chroma_stem = nn.Conv2d(2, c8, 4, 4, bias=False)
+        self.stem_norm = nn.BatchNorm2d(c8, momentum=0.05)
         self.block8 = Residual(c8)
-        self.down16 = conv(c8, c16, 3, 2)
+        self.down16 = ConvNorm(c8, c16, 3, 2)
         self.block16 = Residual(c16)
-        self.down32 = conv(c16, c32, 3, 2)
+        self.down32 = ConvNorm(c16, c32, 3, 2)
         self.block32 = nn.Sequential(*(Residual(c32) for _ in range(3)))
-        self.down64 = conv(c32, c64, 3, 2)
+        self.down64 = ConvNorm(c32, c64, 3, 2)
         self.block64 = nn.Sequential(*(Residual(c64) for _ in range(4)))
-        self.up32 = conv(c64, c32, 1)
-        self.up16 = conv(c32, c16, 1)
+        self.up32 = ConvNorm(c64, c32, 1)
+        self.up16 = ConvNorm(c32, c16, 1)
         self.join16 = Residual(c16)
-        self.up8 = conv(c16, c8, 1)
-        self.join8 = conv(c8, c8)
-        self.head = conv(c8, 2 * BANDS, 1)
+        self.up8 = ConvNorm(c16, c8, 1)
+        self.join8 = ConvNorm(c8, c8)
+        self.head = conv(c8, 1 + BANDS, 1)
         nn.init.zeros_(self.head.weight)
         with torch.no_grad():
-            # Open and hardly coring: learning what to destroy is quicker than finding the picture.
-            self.head.bias.copy_(torch.tensor([1.0] * BANDS + [-1.0] * BANDS))
+            # Fine and hardly coring: learning what to destroy is quicker than finding the picture.
+            self.head.bias.copy_(torch.tensor([0.5] + [-1.0] * BANDS))
 
     def forward(self, luma: Tensor, chroma: Tensor) -> Tensor:
-        """Luma [B, 1, H, W] and chroma [B, 2, H/2, W/2] in 0..1 -> logits [B, 2 * BANDS, H/8, W/8]."""
+        """Luma [B, 1, H, W] and chroma [B, 2, H/2, W/2] in 0..1 -> logits [B, 1 + BANDS, H/8, W/8]."""
         return self.from_centred(luma - 0.5, chroma - 0.5)
 
     def from_centred(self, luma: Tensor, chroma: Tensor) -> Tensor:
         """The same for planes around zero."""
         # [B, c8, H/8, W/8]
-        f8 = self.block8(self.luma_stem(luma) + self.chroma_stem(chroma))
-        f16 = self.block16(self.down16(f8))
-        f32 = self.block32(self.down32(f16))
-        f64 = self.block64(self.down64(f32))
-        f32 = f32 + _double(self.up32(f64))
-        f16 = self.join16(f16 + _double(self.up16(f32)))
+        f8 = self.block8(F.relu(self.stem_norm(self.luma_stem(luma) + self.chroma_stem(chroma))))
+        f16 = self.block16(F.relu(self.down16(f8)))
+        f32 = self.block32(F.relu(self.down32(f16)))
+        f64 = self.block64(F.relu(self.down64(f32)))
+        f32 = F.relu(f32 + _double(self.up32(f64)))
+        f16 = self.join16(F.relu(f16 + _double(self.up16(f32))))
         f8 = F.relu(f8 + _double(self.up8(f16)))
         logits: Tensor = self.head(F.relu(self.join8(f8)))
-        return 3 * torch.tanh(logits / 3)  # bounded: a gate must stay able to change its mind
+        return logits
 
 
 def _double(features: Tensor) -> Tensor:
     return F.interpolate(features, scale_factor=2.0, mode="nearest")
 
 
+def coarseness_of(logits: Tensor) -> Tensor:
+    """Logits -> wanted coarseness [B, 1, H/8, W/8] in octaves; from 0 (all detail) to BANDS, unbounded."""
+    return logits[:, :1]
+
+
+def shut_logits(coarseness: Tensor) -> Tensor:
+    """Log-odds that each band must be shut, [B, BANDS, H/8, W/8] (ordinal regression, McCullagh 1980)."""
+    band = torch.arange(BANDS, dtype=coarseness.dtype).reshape(1, BANDS, 1, 1)
+    return 2 * (coarseness - band - 0.7)
+
+
 def gates_of(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Logits -> gates in [0, 1] and coring thresholds in [0, 0.10]; each [B, BANDS, H/8, W/8].
 
-    Gates are stretched so that nearly shut is shut; the gradient is that of the unstretched
-    sigmoid (straight-through), else a shut gate could never learn to open.
+    Band k is open up to a coarseness of k and shut from k + 1 on, so a band passes only where
+    all coarser ones do.
     """
-    soft = torch.sigmoid(2 * logits[:, :BANDS])
-    hard = ((soft - GATE_FLOOR) / (1 - 2 * GATE_FLOOR)).clamp(0, 1)
-    gates = soft + (hard - soft).detach() if soft.requires_grad else hard
-    thresholds = 0.10 * torch.sigmoid(1.5 * logits[:, BANDS:])
+    band = torch.arange(1, BANDS + 1, dtype=logits.dtype).reshape(1, BANDS, 1, 1)
+    gates = (band - coarseness_of(logits)).clamp(0, 1)
+    thresholds = 0.10 * torch.sigmoid(1.5 * logits[:, 1:])
     return gates, thresholds
 
 
@@ -132,27 +153,23 @@ class Redraw(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.luma_stem = nn.Conv2d(1, width, 8, 4, 2)
-        self.chroma_stem = nn.Conv2d(2, width, 4, 2, 1, bias=False)
-        self.body = nn.Sequential(conv(width, width), nn.ReLU(), conv(width, width), nn.ReLU())
-        # Kernels twice the stride overlap evenly: no checkerboard (Odena et al. 2016).
-        self.luma_tail = nn.ConvTranspose2d(width, 1, 8, 4, 2)
-        self.chroma_tail = nn.ConvTranspose2d(width, 2, 4, 2, 1)
-        for tail in (self.luma_tail, self.chroma_tail):
-            nn.init.normal_(tail.weight, std=1e-3)
-            nn.init.zeros_(tail.bias)
+        self.luma_stem = nn.Conv2d(1, width, 4, 4)
+        self.chroma_stem = nn.Conv2d(2, width, 2, 2, bias=False)
+        self.body = nn.Sequential(conv(width, width), nn.ReLU())
+        # One output channel per phase of a 4x4 luma cell, then of the 2x2 cells of cb and of cr.
+        self.tail = conv(width, 24, 1)
+        nn.init.normal_(self.tail.weight, std=1e-3)
+        nn.init.zeros_(self.tail.bias)
 
     def forward(self, luma: Tensor, chroma: Tensor) -> tuple[Tensor, Tensor]:
         """Same shapes and range as the inputs: luma [B, 1, H, W], chroma [B, 2, H/2, W/2]."""
-        features = self.features(luma - 0.5, chroma - 0.5)
-        luma_change = self.REACH * torch.tanh(self.luma_tail(features))
-        chroma_change = self.REACH * torch.tanh(self.chroma_tail(features))
-        return luma + luma_change, chroma + chroma_change
+        change = self.change(luma - 0.5, chroma - 0.5)
+        return luma + F.pixel_shuffle(change[:, :16], 4), chroma + F.pixel_shuffle(change[:, 16:], 2)
 
-    def features(self, luma: Tensor, chroma: Tensor) -> Tensor:
-        """Planes around zero -> [B, width, H/4, W/4]."""
-        features: Tensor = self.body(F.relu(self.luma_stem(luma) + self.chroma_stem(chroma)))
-        return features
+    def change(self, luma: Tensor, chroma: Tensor) -> Tensor:
+        """Planes around zero -> what to add, by phase: [B, 24, H/4, W/4], within REACH."""
+        features = self.body(F.relu(self.luma_stem(luma) + self.chroma_stem(chroma)))
+        return F.hardtanh(self.tail(features), -self.REACH, self.REACH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +178,7 @@ class Protected:
 
     luma: Tensor
     chroma: Tensor
-    gate_logits: Tensor
+    coarseness: Tensor
     gates: Tensor
 
 
@@ -181,7 +198,7 @@ class Generator(nn.Module):
         # Chroma at half size: its band k is luma's band k + 1.
         kept_chroma = gated_pyramid(chroma, gates[:, 1:], thresholds[:, 1:])
         drawn_luma, drawn_chroma = self.redraw(kept_luma, kept_chroma)
-        return Protected(drawn_luma.clamp(0, 1), drawn_chroma.clamp(0, 1), logits, gates)
+        return Protected(drawn_luma.clamp(0, 1), drawn_chroma.clamp(0, 1), coarseness_of(logits), gates)
 
 
 class PatchDiscriminator(nn.Module):

@@ -30,5 +30,5 @@ def protector(context: typer.Context) -> int:
     """Train the protector and export its weights; arguments go to models.train unchanged."""
     if importlib.util.find_spec("torch") is None:
         raise MissingDependency("training needs torch: pip install 'veilcam[train]'")
-    module = importlib.import_module("models.train.protector")
+    module = importlib.import_module("models.train.command")
     return int(module.main(context.args) or 0)

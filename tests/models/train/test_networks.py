@@ -42,7 +42,7 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
 
     torch.manual_seed(3)
     generator = Generator()
-    for layer in (generator.redraw.luma_tail, generator.redraw.chroma_tail, generator.gate_net.head):
+    for layer in (generator.redraw.tail, generator.gate_net.head):
         torch.nn.init.normal_(layer.weight, std=0.1)
     export_protector(generator, tmp_path, {"training": {}, "metrics": {}, "licence": "none"})
     planes = [_smooth(4, 128, 192), _smooth(5, 64, 96), _smooth(6, 64, 96)]
@@ -59,20 +59,25 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
         assert difference.mean() < 1.5
 
 
-def test_a_nearly_shut_gate_is_exactly_shut_and_can_still_learn_to_open() -> None:
-    logits = torch.full((1, 2 * BANDS, 1, 1), -2.5, requires_grad=True)
+@pytest.mark.parametrize(("logit", "gates"), [(-9.0, [1, 1, 1, 1, 1, 1]), (9.0, [0, 0, 0, 0, 0, 0])])
+def test_the_ends_of_coarseness_open_and_shut_everything(logit: float, gates: list[int]) -> None:
+    logits = torch.full((1, 1 + BANDS, 1, 1), logit)
+    assert gates_of(logits)[0].flatten().tolist() == gates
+
+
+def test_a_band_passes_only_where_all_coarser_ones_do() -> None:
+    logits = torch.linspace(-1, 7, 101).reshape(1, 1, 1, 101).expand(1, 1 + BANDS, 1, 101)
     gates, _ = gates_of(logits)
-    assert float(gates.detach().abs().max()) < 1e-7
-    gates.sum().backward()
-    assert float(logits.grad[:, :BANDS].min()) > 0
+    assert bool((gates[:, 1:] >= gates[:, :-1]).all())
+    assert bool(((gates[:, :-1] == 0) | (gates[:, 1:] == 1)).all())
 
 
 def test_the_redraw_network_sees_only_what_passed_the_gates() -> None:
     torch.manual_seed(0)
     generator = Generator().eval()
     with torch.no_grad():
-        generator.gate_net.head.bias[:BANDS] = -9.0  # all shut
-        torch.nn.init.normal_(generator.redraw.luma_tail.weight, std=0.1)
+        generator.gate_net.head.bias[0] = 9.0  # all shut
+        torch.nn.init.normal_(generator.redraw.tail.weight, std=0.1)
         flat = torch.full((1, 1, 64, 64), 0.5)
         detailed = flat.clone()
         detailed[..., ::2] += 0.2
