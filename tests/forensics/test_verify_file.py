@@ -127,7 +127,7 @@ def test_random_bytes_are_a_media_error_or_an_unsigned_file(tmp_path: Path, cont
 
 
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
-    """Verified and decoded in processes of their own: eight times the file, less than 5 MB more at the peak."""
+    """In processes of their own: eight times the file, less than 5 MB more at the peak."""
     small, large = (_peak_bytes(tmp_path, num_pictures) for num_pictures in (40, 320))
     assert (tmp_path / "320.ts").stat().st_size > 9_000_000
     assert large - small < 5_000_000
