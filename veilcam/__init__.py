@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from base.version import __version__
-
 __all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> str:
+    """Give ``__version__`` on demand: `veilcam.__main__` must run before anything else is imported."""
+    if name == "__version__":
+        from base.version import __version__
+
+        return __version__
+    raise AttributeError(f"module 'veilcam' has no attribute {name!r}")

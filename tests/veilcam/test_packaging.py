@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.veilcam.cli import ROOT
+from tests.veilcam.cli import ROOT, environment
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("base", "keys", "models", "codec", "analytics", "camera", "forensics", "veilcam")
@@ -39,6 +41,27 @@ def test_licence_and_notice_are_complete() -> None:
     notice = (ROOT / "NOTICE").read_text()
     for word in ("opencv-doc", "ultralytics", "AGPL", "libx264", "YOLOX"):
         assert word in notice
+
+
+def test_folders_named_like_our_packages_do_not_hide_them(tmp_path: Path) -> None:
+    """Where veilcam is installed; an editable install is the delicate case."""
+    if importlib.metadata.packages_distributions().get("veilcam") is None:
+        pytest.skip("required: veilcam is not installed (make test installs it)")
+    for package in PACKAGES[:-1]:
+        (tmp_path / package).mkdir()
+    env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    for argv in ([sys.executable, "-m", "veilcam"], [str(Path(sys.executable).with_name("veilcam"))]):
+        done = subprocess.run(
+            [*argv, "keys", "camera", "keys/gate"],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        for path in (tmp_path / "keys").iterdir():
+            path.unlink()
 
 
 def test_make_lists_every_target_and_documents_it() -> None:

@@ -16,6 +16,7 @@ from base.errors import VeilError
 
 Say = Callable[[str], None]
 _TIMEOUT_S = 600
+_HOME = Path(__file__).resolve().parents[2]
 
 
 class DemoError(VeilError):
@@ -41,12 +42,15 @@ class Commands:
 
     def environment(self) -> Mapping[str, str]:
         """The child's environment; openings go to a ledger of the demonstration's own."""
+        search = os.pathsep.join(filter(None, (str(_HOME), os.environ.get("PYTHONPATH"))))
         ledger = str(self.folder / "ledger.jsonl")
-        return {**os.environ, "VEILCAM_PASSPHRASE": self.passphrase, "VEILCAM_LEDGER": ledger}
+        ours = {"PYTHONPATH": search, "VEILCAM_PASSPHRASE": self.passphrase, "VEILCAM_LEDGER": ledger}
+        return {**os.environ, **ours}
 
     def argv(self, *arguments: str) -> list[str]:
         """The full command line of ``veilcam`` with ``arguments`` and ``--json``."""
-        return [sys.executable, "-m", "veilcam", *arguments, "--json"]
+        # -P: the folder it runs in has a folder `keys`, which must not stand in for the package of that name.
+        return [sys.executable, "-P", "-m", "veilcam", *arguments, "--json"]
 
     def run(self, *arguments: str, expect: Sequence[int] = (0,), show_progress: bool = False) -> Done:
         """Run one command to its end.
