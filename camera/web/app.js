@@ -296,7 +296,7 @@ class Page {
 
   #shape() {
     const { videoWidth: width, videoHeight: height } = this.video;
-    if (width && height) $("stage").style.setProperty("--ratio", String(width / height));
+    if (width && height) document.documentElement.style.setProperty("--ratio", String(width / height));
   }
 
   async #toggleFullscreen() {
