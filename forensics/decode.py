@@ -43,13 +43,13 @@ class DecodeOptions:
     Attributes:
         chosen: capture times; the output is cut on segment borders around them.
         purpose: for the ledger and the report.
-        is_excerpt: the recording may start within its stream without that being a gap.
+        is_excerpt: the recording may start within its stream; if False, that is a gap.
         overwrite: replace an output that exists.
     """
 
     chosen: TimeRange = field(default_factory=TimeRange)
     purpose: Purpose = field(default_factory=Purpose)
-    is_excerpt: bool = False
+    is_excerpt: bool = True
     overwrite: bool = False
     limits: Limits = DEFAULT_LIMITS
 

@@ -10,13 +10,14 @@ The rules, in order; the first that applies decides:
    format; or a segment other than the file's last one has lost its signature, so that pictures
    which nothing proves stand between proven ones.
 4. GAPS: everything up to the last signature verifies, and something is missing: pictures,
-   segments, the beginning of the stream, or the end of the last segment and with it its
+   segments, the beginning of a segment, or the end of the last segment and with it its
    signature (those last pictures are counted as unproven). Also where the file itself is damaged.
 5. AUTHENTIC: all of it verifies and nothing between its first and last picture is missing.
 
-Loss is not tampering: no amount of missing data gives TAMPERED. A recording that starts later than
-its stream has lost its beginning (GAPS), unless the caller says that an excerpt is expected. What
-came after the last segment cannot be told from a file, so that no verdict speaks about it.
+Loss is not tampering: no amount of missing data gives TAMPERED. A verdict speaks of what lies between
+the first and the last picture of the recording. What came after the last segment cannot be told
+from a file; what came before the first is told, and is a gap (GAPS) where the caller demands the
+stream from its start.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ class RollUp:
 
     Args:
         has_camera_key: whether the evidence was made with the camera's key.
-        is_excerpt: a recording that starts within its stream is what the caller expects.
+        is_excerpt: a recording may start within its stream.
     """
 
-    def __init__(self, *, has_camera_key: bool, is_excerpt: bool = False) -> None:
+    def __init__(self, *, has_camera_key: bool, is_excerpt: bool = True) -> None:
         self._has_camera_key = has_camera_key
         self._is_excerpt = is_excerpt
         self._causes = _Causes()

@@ -23,7 +23,7 @@ def verify(
     path: Path,
     camera: CameraPublic | None,
     *,
-    is_excerpt: bool = False,
+    is_excerpt: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     advance: Advance | None = None,
 ) -> VerificationReport:
@@ -33,7 +33,7 @@ def verify(
         path: an MP4, MOV, MKV, TS, FLV, AVI or raw H.264 file.
         camera: whose signatures to expect. None: contradictions are found, nothing is proven,
             and the verdict is UNVERIFIABLE at best.
-        is_excerpt: the recording may start within its stream without that being a gap.
+        is_excerpt: the recording may start within its stream; if False, that is a gap.
         limits: bounds on what is accepted.
         advance: told how far it is.
 

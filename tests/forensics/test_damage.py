@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codec.evidence import Verdict
-from forensics.decode import DecodeOptions, decode
+from forensics.decode import decode
 from forensics.decode_report import DecodeReport, Outcome
 from forensics.ledger import Ledger
 from forensics.verify_file import verify
@@ -74,7 +74,7 @@ TABLE: dict[str, tuple[Damage, Verdict, list[int], list[int]]] = {
     "segments swapped": (swap_segments, Verdict.TAMPERED, ALL, []),
     "segment replayed later": (replay_segment, Verdict.TAMPERED, ALL, []),
     "segment replayed at once": (replay_at_once, Verdict.TAMPERED, ALL, []),
-    "beginning cut off": (cut_the_beginning, Verdict.GAPS, [2, 3, 4, 5], []),
+    "beginning cut off": (cut_the_beginning, Verdict.AUTHENTIC, [2, 3, 4, 5], []),
     "end cut off": (cut_the_end, Verdict.GAPS, [0, 1, 2, 3, 4], [5]),
     "sealed layer stripped": (damage.strip_sealed, Verdict.AUTHENTIC, [0, 1, 3, 4, 5], []),
     "unsigned pictures appended": (append_unsigned, Verdict.TAMPERED, ALL, []),
@@ -97,7 +97,7 @@ def test_damage_gets_its_verdict_and_costs_no_more_than_it_hit(
     out = tmp_path / "out.mp4"
     report = decode(path, out, [recording.identity], camera=recording.camera, ledger=ledger)
     assert report.verdict is verdict
-    assert report.exit_code == (0 if name == "nothing" else 3)
+    assert report.exit_code == (0 if name in {"nothing", "beginning cut off"} else 3)
     assert _delivered(report, Outcome.DELIVERED) == [f"segment {index}" for index in whole]
     assert _delivered(report, Outcome.PARTLY) == [f"segment {index}" for index in parts]
     assert out.exists() == bool(whole)
@@ -194,38 +194,43 @@ def test_a_remux_by_ffmpeg_still_verifies_and_decodes(
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".ts"])
-@pytest.mark.parametrize("cut", [("2", "2"), ("1.7", "2.65")])
-def test_a_clip_cut_from_the_middle_by_ffmpeg_has_gaps_and_decodes(
-    cut: tuple[str, str], suffix: str, recording: Recording, tmp_path: Path, ledger: Ledger
+@pytest.mark.parametrize(
+    ("start", "length", "verdict", "exit_code"),
+    [("2", "2", Verdict.AUTHENTIC, 0), ("1.7", "2.65", Verdict.GAPS, 3)],
+    ids=["whole segments", "into a segment"],
+)
+def test_a_clip_cut_from_the_middle_by_ffmpeg_is_judged_by_what_it_holds_and_decodes(
+    start: str,
+    length: str,
+    verdict: Verdict,
+    exit_code: int,
+    *,
+    suffix: str,
+    recording: Recording,
+    tmp_path: Path,
+    ledger: Ledger,
 ) -> None:
-    start, length = cut
     path = tmp_path / f"clip{suffix}"
     ffmpeg("-ss", start, "-i", recording.path, "-t", length, "-c", "copy", path)
     found = verify(path, recording.camera)
-    assert (found.verdict, found.exit_code) == (Verdict.GAPS, 3)
+    assert (found.verdict, found.exit_code) == (verdict, exit_code)
     report = decode(path, tmp_path / "out.mp4", [recording.identity], camera=recording.camera, ledger=ledger)
-    assert report.exit_code == 3
+    assert report.exit_code == exit_code
     assert {"segment 2", "segment 3"} & set(_delivered(report, Outcome.DELIVERED))
     names = _delivered(report, Outcome.DELIVERED)
     _check_only_true_pictures(recording, tmp_path / "out.mp4", [int(name[-1]) for name in names])
 
 
-def test_an_excerpt_of_whole_segments_is_authentic_when_one_is_expected(
+def test_an_excerpt_of_whole_segments_is_authentic_unless_the_start_is_demanded(
     recording: Recording, tmp_path: Path, ledger: Ledger
 ) -> None:
     path = write_units(tmp_path / "excerpt.mp4", joined(recording.units(), [2, 3]))
-    found = verify(path, recording.camera, is_excerpt=True)
+    whole = verify(path, recording.camera, is_excerpt=False)
+    assert (whole.verdict, whole.exit_code) == (Verdict.GAPS, 3)
+    found = verify(path, recording.camera)
     assert (found.verdict, found.exit_code) == (Verdict.AUTHENTIC, 0)
     assert [row.index for row in found.segments] == [2, 3]
-    options = DecodeOptions(is_excerpt=True)
-    report = decode(
-        path,
-        tmp_path / "out.mp4",
-        [recording.identity],
-        camera=recording.camera,
-        ledger=ledger,
-        options=options,
-    )
+    report = decode(path, tmp_path / "out.mp4", [recording.identity], camera=recording.camera, ledger=ledger)
     assert report.exit_code == 0
 
 

@@ -39,8 +39,9 @@ def decode(
         str | None, typer.Option("--from", metavar="T", help="Seconds from the start, or a time (ISO 8601).")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="T", help="Likewise, the end.")] = None,
-    excerpt: Annotated[
-        bool, typer.Option("--excerpt", help="The video is a clip: that it starts late is no gap.")
+    from_start: Annotated[
+        bool,
+        typer.Option("--from-start", help="A start later than the camera's is a gap too."),
     ] = False,
     reason: Annotated[str, typer.Option(help="Why it is opened; goes into report and ledger.")] = "",
     case: Annotated[str, typer.Option(help="Case number; goes into report and ledger.")] = "",
@@ -67,7 +68,10 @@ def decode(
         new_file(target, force=force)
         different_files(source, target)
     options = DecodeOptions(
-        chosen=parse_range(start, end), purpose=Purpose(reason, case), is_excerpt=excerpt, overwrite=force
+        chosen=parse_range(start, end),
+        purpose=Purpose(reason, case),
+        is_excerpt=not from_start,
+        overwrite=force,
     )
     public = camera_public_from(camera) if camera else None
     identities = identities_from(identity)

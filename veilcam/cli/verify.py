@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
     epilog = examples(
         "veilcam verify out.mp4 --camera gate.pub",
-        "veilcam verify clip.mp4 --camera gate.pub --excerpt --report clip.json",
+        "veilcam verify out.mp4 --camera gate.pub --from-start --report out.json",
     )
     app.command("verify", epilog=epilog)(verify)
 
@@ -28,8 +28,9 @@ def verify(
         Path,
         typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub of the camera that must have signed."),
     ],
-    excerpt: Annotated[
-        bool, typer.Option("--excerpt", help="The video is a clip: that it starts late is no gap.")
+    from_start: Annotated[
+        bool,
+        typer.Option("--from-start", help="A start later than the camera's is a gap too."),
     ] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the full report (JSON).")
@@ -52,7 +53,7 @@ def verify(
         new_file(report, force=force)
     public = camera_public_from(camera)
     with output.progress("verifying") as advance:
-        found = verify_recording(source, public, is_excerpt=excerpt, advance=advance)
+        found = verify_recording(source, public, is_excerpt=not from_start, advance=advance)
     document = {"ok": found.exit_code == 0, **found.as_json()}
     if report:
         atomic_write(report, json.dumps(document, indent=2).encode() + b"\n")
