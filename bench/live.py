@@ -56,6 +56,7 @@ class Recorded:
     def __init__(self, broadcast: Broadcast) -> None:
         self.times_us: list[int] = []
         self.units: list[SealedUnit] = []
+        self.keeps = True
         limits = QueueLimits(max_units=4096, max_bytes=2**30)
         self._subscription: Subscription = broadcast.subscribe(
             "bench", limits=limits, when_full=WhenFull.SKIP
@@ -65,7 +66,7 @@ class Recorded:
     def _run(self) -> None:
         for unit in self._subscription:
             self.times_us.append(unit.unit.pts_us)
-            if len(self.units) < KEPT_UNITS:
+            if self.keeps and len(self.units) < KEPT_UNITS:
                 self.units.append(unit)
 
     def count(self, first_us: int, last_us: int) -> int:
@@ -181,6 +182,7 @@ async def _measure(options: Options) -> Report:
         if find_chromium() is not None:
             report["chromium"] = await _chromium(service, recorded, options.seconds)
         stats = service.pipeline.stats()
+        recorded.keeps = False  # its memory is not the camera's
         if options.soak_minutes:
             report["soak"] = await _soak(service, 60 * options.soak_minutes)
         report["pipeline"] = {
@@ -227,7 +229,12 @@ async def _run_subscribers(
     flags = ["--decode"] if decode else []
     arguments = ["-m", "bench.live_subscriber", url, f"--viewers={viewers}", f"--seconds={seconds}", *flags]
     process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
-    out, _ = await process.communicate()
+    try:
+        out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode:
         message = f"subscriber ended with status {process.returncode}"
         raise VeilError(message)
