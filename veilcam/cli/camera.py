@@ -31,6 +31,7 @@ def _group() -> None:
 
 @app.command(
     "run",
+    short_help="Protect, show and record a live source.",
     epilog=examples(
         "veilcam camera run --source /dev/video0 --recipient custodian.recipient --camera gate.camera",
         "veilcam camera run --source rtsp://10.0.0.5/1 -r a.recipient -c gate.camera --record video",

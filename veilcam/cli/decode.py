@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 60 --to 90 --case 2026-117",
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 2026-11-30T08:00:00Z",
     )
-    app.command("decode", epilog=epilog)(decode)
+    app.command("decode", short_help="Get the original back with the key.", epilog=epilog)(decode)
 
 
 def decode(

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     epilog = examples(
         "veilcam demo", "veilcam demo --serve", "veilcam demo --input street.mp4 --out street-demo"
     )
-    app.command("demo", epilog=epilog)(demo)
+    app.command("demo", short_help="Show everything once, on the shipped clip.", epilog=epilog)(demo)
 
 
 def demo(

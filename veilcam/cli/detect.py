@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
         "veilcam detect out.mp4 --detector hog --annotate boxes.mp4 -o detections.jsonl",
         "veilcam detect http://127.0.0.1:8080/whep --seconds 10 --label person",
     )
-    app.command("detect", epilog=epilog)(detect)
+    app.command("detect", short_help="Find objects in a protected video, without a key.", epilog=epilog)(
+        detect
+    )
 
 
 def detect(

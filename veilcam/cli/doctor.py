@@ -13,9 +13,11 @@ _MARKS = {"ok": "ok  ", "note": "note", "broken": "FAIL"}
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("doctor", epilog=examples("veilcam doctor", "veilcam doctor --json | jq '.findings[]'"))(
-        doctor
-    )
+    app.command(
+        "doctor",
+        short_help="Check that this machine has what is needed.",
+        epilog=examples("veilcam doctor", "veilcam doctor --json | jq '.findings[]'"),
+    )(doctor)
 
 
 def doctor(*, as_json: JsonFlag = False) -> int:

@@ -24,6 +24,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key; a fo
 
 @app.command(
     "recipient",
+    short_help="Make a recipient: NAME.recipient and NAME.identity.",
     epilog=examples(
         "veilcam keys recipient custodian", "VEILCAM_PASSPHRASE=... veilcam keys recipient keys/custodian"
     ),
@@ -68,7 +69,11 @@ def recipient(
     )
 
 
-@app.command("camera", epilog=examples("veilcam keys camera gate"))
+@app.command(
+    "camera",
+    short_help="Make a camera: NAME.camera and NAME.pub.",
+    epilog=examples("veilcam keys camera gate"),
+)
 def camera(name: Name, *, as_json: JsonFlag = False) -> None:
     """Make a camera identity: NAME.camera (private, mode 0600, signs) and NAME.pub (public, verifies).
 
@@ -92,7 +97,9 @@ def camera(name: Name, *, as_json: JsonFlag = False) -> None:
 
 
 @app.command(
-    "show", epilog=examples("veilcam keys show gate.pub", "veilcam keys show custodian.identity --json")
+    "show",
+    short_help="Say what a key file is.",
+    epilog=examples("veilcam keys show gate.pub", "veilcam keys show custodian.identity --json"),
 )
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Any key file.")], *, as_json: JsonFlag = False

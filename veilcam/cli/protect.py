@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
         "veilcam protect in.mp4 -o out.mp4 --recipient custodian.recipient --camera gate.camera",
         "veilcam protect in.avi -o out.mkv -r a.recipient -r b.recipient -c gate.camera --sealed ffv1",
     )
-    app.command("protect", epilog=epilog)(protect)
+    app.command("protect", short_help="Make a protected video that carries its original.", epilog=epilog)(
+        protect
+    )
 
 
 def protect(

@@ -10,9 +10,7 @@ import typer
 from base.errors import MissingDependency
 from veilcam.cli.options import examples
 
-app = typer.Typer(
-    help="Train the networks (needs the extra: pip install 'veilcam[train]').", no_args_is_help=True
-)
+app = typer.Typer(help="Train the networks (needs the extra `train`).", no_args_is_help=True)
 
 
 @app.callback()
@@ -22,6 +20,7 @@ def _group() -> None:
 
 @app.command(
     "protector",
+    short_help="Train the protector and export its weights.",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,
     epilog=examples("veilcam train protector --help"),

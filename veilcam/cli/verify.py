@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         "veilcam verify out.mp4 --camera gate.pub",
         "veilcam verify out.mp4 --camera gate.pub --from-start --report out.json",
     )
-    app.command("verify", epilog=epilog)(verify)
+    app.command("verify", short_help="Check that nothing was changed, cut or swapped.", epilog=epilog)(verify)
 
 
 def verify(
