@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("veilcam: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
+    except SystemExit as end:  # the training code has an argument parser of its own
+        return end.code if isinstance(end.code, int) else int(ExitCode.USAGE)
     except BrokenPipeError:
         # The reader went away (`veilcam ... | head`); there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ import importlib.util
 import typer
 
 from base.errors import MissingDependency
+from veilcam.cli.logs import configure_logging
 from veilcam.cli.options import examples
 
 app = typer.Typer(help="Train the networks (needs the extra `train`).", no_args_is_help=True)
@@ -29,5 +30,6 @@ def protector(context: typer.Context) -> int:
     """Train the protector and export its weights; arguments go to models.train unchanged."""
     if importlib.util.find_spec("torch") is None:
         raise MissingDependency("training needs torch: pip install 'veilcam[train]'")
+    configure_logging("info")
     module = importlib.import_module("models.train.command")
     return int(module.main(context.args) or 0)
