@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,9 @@ STATS = """(() => ['framesDecoded', 'framesDropped', 'freezes', 'packetsLost', '
 REMEMBER_PEERS = """globalThis.peers = []; const Real = RTCPeerConnection;
   globalThis.RTCPeerConnection = class extends Real {
     constructor(...all) { super(...all); globalThis.peers.push(this); } };"""
+WATCH_PAUSES = """globalThis.longestPause = 0; let before = performance.now();
+  setInterval(() => { const now = performance.now();
+    globalThis.longestPause = Math.max(globalThis.longestPause, now - before - 20); before = now; }, 20);"""
 INBOUND = """(async () => [...(await peers.at(-1).getStats()).values()]
   .find((s) => s.type === 'inbound-rtp'))()"""
 
@@ -87,15 +91,23 @@ async def test_chromium_plays_the_stream_without_loss_or_freeze(
     async with watching(camera, tmp_path) as (page, _):
         await page.until(LIVE)
         await asyncio.sleep(2.0)  # the fast start is over
+        await page.evaluate(WATCH_PAUSES)
         first, start = await page.evaluate(INBOUND), len(camera.times_us)
-        await asyncio.sleep(10.0)
+        pause_ms = await longest_pause_ms(10.0)
         last, end = await page.evaluate(INBOUND), len(camera.times_us)
         pixels, shown = await page.evaluate(PIXELS), await page.evaluate(STATS)
         decoded = last["framesDecoded"] - first["framesDecoded"]
         freezes = last["freezeCount"] - first["freezeCount"]
-        print(f"decoded {decoded} of {end - start}, {freezes} freezes: {shown} {pixels}")
+        pause_ms = max(pause_ms, await page.evaluate("longestPause"))
+        steps_us = [b - a for a, b in pairwise(camera.times_us[start:end])]
+        pause_ms = max(pause_ms, max(steps_us) / 1000 - 40)
+        print(
+            f"decoded {decoded} of {end - start}, {freezes} freezes, longest pause {pause_ms:.0f} ms: {shown}"
+        )
         assert decoded >= 0.95 * (end - start)
-        if end - start > 225:  # else this machine is too busy to draw 25 pictures a second itself
+        if (
+            pause_ms < 100
+        ):  # else camera, server or browser did not get the processor: a freeze proves nothing
             assert freezes == 0
         assert last["packetsLost"] == 0
         last = shown
@@ -109,6 +121,16 @@ async def test_chromium_plays_the_stream_without_loss_or_freeze(
         assert float(last["bitrate"]) > 0
         assert last["connection"] == "connected"
         assert not [line for line in page.console if line.startswith("error")]
+
+
+async def longest_pause_ms(seconds: float) -> float:
+    """Wait, and say by how much this process' event loop woke up late at worst."""
+    loop = asyncio.get_running_loop()
+    end_s, worst_s = loop.time() + seconds, 0.0
+    while (before_s := loop.time()) < end_s:
+        await asyncio.sleep(0.02)
+        worst_s = max(worst_s, loop.time() - before_s - 0.02)
+    return 1000 * worst_s
 
 
 async def test_leaving_the_page_ends_the_session(camera: StandInCamera, tmp_path: Path) -> None:
