@@ -1,0 +1,393 @@
+"""A small reader of the sealed layer, written from docs/format.md alone; shares no code with the product.
+
+It opens what the identities open and says how that went. It does not verify who made the stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+UUID = bytes.fromhex("8f2c1d7e5b0a4e639c47b1e0d35a66f4")
+META, SEALED = 1, 2
+FRAME, HEADER, SIGNATURE = 0x81, 0x82, 0x83
+STREAM, PACKET, END = 0x81, 0x82, 0x84
+BLOB_SIZE = {1: 80, 2: 1168}
+MAX_STANZAS, MAX_BLOB = 64, 4096
+
+
+class Refused(ValueError):  # noqa: N818 - the word of the document
+    """A record or message that the document says to refuse."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Reads big-endian fields from bytes, or refuses them as too short."""
+
+    data: bytes
+    at: int = 0
+
+    def take(self, size: int) -> bytes:
+        piece = self.data[self.at : self.at + size]
+        if len(piece) != size:
+            raise Refused(f"{size} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += size
+        return piece
+
+    def u(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def name(self) -> str:
+        text = self.take(self.u(1))
+        if not all(0x20 <= byte <= 0x7E for byte in text):
+            raise Refused("a name that is not printable ASCII")
+        return text.decode("ascii")
+
+    def left(self) -> bool:
+        return self.at < len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A recipient's private key."""
+
+    suite: int
+    private: bytes
+
+    def key(self) -> tuple[X25519PrivateKey | hpke.MLKEM768X25519PrivateKey, bytes]:
+        """The key for HPKE and the recipient id."""
+        if self.suite == 1:
+            x25519 = X25519PrivateKey.from_private_bytes(self.private)
+            public = x25519.public_key().public_bytes_raw()
+            return x25519, self._id(public)
+        seed = hashlib.shake_256(self.private).digest(96)
+        mlkem = MLKEM768PrivateKey.from_seed_bytes(seed[:64])
+        x25519 = X25519PrivateKey.from_private_bytes(seed[64:])
+        public = mlkem.public_key().public_bytes_raw() + x25519.public_key().public_bytes_raw()
+        return hpke.MLKEM768X25519PrivateKey(mlkem, x25519), self._id(public)
+
+    def _id(self, public: bytes) -> bytes:
+        return hashlib.sha256(b"veilcam recipient id v1" + bytes([self.suite]) + public).digest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What opening needs of a HEADER record."""
+
+    body: bytes
+    camera_id: bytes
+    stream_id: bytes
+    epoch_id: bytes
+    segment_index: bytes
+    mode: int
+    stanzas: tuple[tuple[bytes, int, bytes], ...]
+
+
+@dataclass(slots=True)
+class Unit:
+    """One access unit, section 2 and 5."""
+
+    is_key: bool
+    pictures: list[bytes]
+    sealed: list[bytes]
+    frame: bytes | None = None
+    header: Header | None = None
+    refused: str | None = None
+
+    @property
+    def segment(self) -> bytes | None:
+        return self.frame[:24] if self.frame else None
+
+    @property
+    def frame_index(self) -> int | None:
+        return int.from_bytes(self.frame[24:28], "big") if self.frame else None
+
+    def picture_digest(self) -> bytes:
+        parts = [self.frame or b"", *self.pictures]
+        return hashlib.sha256(b"veilcam access unit v1" + b"".join(map(len32, parts))).digest()
+
+
+@dataclass(slots=True)
+class Result:
+    """`outcome` is "success", "damaged", "no match" or "format error"; `packets` are PACKET bodies."""
+
+    packets: list[bytes] = field(default_factory=list)
+    streams: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    no_match: bool = False
+    format_error: bool = False
+
+    @property
+    def outcome(self) -> str:
+        if self.format_error:
+            return "format error"
+        if self.no_match:
+            return "no match"
+        return "damaged" if self.problems else "success"
+
+
+def len32(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
+
+
+def records(cursor: Cursor) -> Iterator[tuple[int, bytes]]:
+    while cursor.left():
+        kind = cursor.u(1)
+        yield kind, cursor.take(cursor.u(4))
+
+
+def nal_units(annexb: bytes) -> list[bytes]:
+    return [nal for piece in re.split(b"\x00\x00\x01", annexb) if (nal := piece.rstrip(b"\x00"))]
+
+
+def own_message(nal: bytes) -> bytes | None:
+    """What follows the UUID if the SEI NAL unit's first message is ours."""
+    cursor = Cursor(nal[1:].replace(b"\x00\x00\x03", b"\x00\x00"))
+    if not cursor.data.startswith(b"\x05"):
+        return None
+    cursor.at, size = 1, 0
+    try:
+        while (byte := cursor.u(1)) == 0xFF:
+            size += byte
+        message = Cursor(cursor.take(size + byte))
+        return message.data[16:] if message.take(16) == UUID else None
+    except Refused:
+        return None
+
+
+def read_unit(annexb: bytes) -> Unit:
+    """Parse one access unit; a META that is refused leaves `refused` and no frame."""
+    nals = nal_units(annexb)
+    unit = Unit(any(nal[0] & 31 == 5 for nal in nals), [n for n in nals if not 6 <= n[0] & 31 <= 12], [])
+    for message in (own_message(nal) for nal in nals if nal[0] & 31 == 6):
+        if message is None:
+            continue
+        try:
+            read_message(unit, Cursor(message))
+        except Refused as error:
+            unit.refused = str(error)
+    return unit
+
+
+def read_message(unit: Unit, cursor: Cursor) -> None:
+    if cursor.u(1) != 1:
+        raise Refused("newer format")
+    kind = cursor.u(1)
+    if kind == META:
+        read_meta(unit, cursor)
+    elif kind == SEALED:
+        unit.sealed.append(cursor.data[2:])
+
+
+def read_meta(unit: Unit, cursor: Cursor) -> None:
+    found: dict[int, bytes] = {}
+    for kind, body in records(cursor):
+        if kind in (FRAME, HEADER, SIGNATURE):
+            if kind in found:
+                raise Refused("a record twice")
+            found[kind] = body
+        elif kind & 0x80:
+            raise Refused("unknown critical record")
+    frame = found.get(FRAME, b"")
+    if len(frame) != 37 or unit.frame:
+        raise Refused("not one FRAME of 37 bytes")
+    if HEADER in found and frame[24:28] == bytes(4):
+        try:
+            unit.header = read_header(found[HEADER], frame)
+        except Refused as error:
+            raise Refused(f"HEADER: {error}") from error
+    unit.frame = frame
+
+
+def read_header(body: bytes, frame: bytes) -> Header:
+    c = Cursor(body)
+    version, camera, stream, epoch, index = c.u(1), c.take(16), c.take(16), c.take(16), c.take(8)
+    c.take(8 + 32 + 8)
+    time_base = c.u(4), c.u(4)
+    c.take(32 + 8 + 1)
+    mode, flags, count = c.u(1), c.u(1), c.u(1)
+    if version != 1 or mode > 5 or flags > 1 or count > MAX_STANZAS or 0 in time_base:
+        raise Refused("a field out of range")
+    if stream + index != frame[:24]:
+        raise Refused("another segment than FRAME's")
+    stanzas = []
+    for _ in range(count):
+        recipient, suite, size = c.take(16), c.u(1), c.u(2)
+        if size > MAX_BLOB or BLOB_SIZE.get(suite, size) != size:
+            raise Refused("stanza of a wrong length")
+        stanzas.append((recipient, suite, c.take(size)))
+    if any(kind & 0x80 for kind, _ in records(c)):
+        raise Refused("unknown critical extension")
+    return Header(body, camera, stream, epoch, index, mode, tuple(stanzas))
+
+
+def occurrences(units: list[Unit]) -> Iterator[list[Unit]]:
+    """Group units into segments, section 9."""
+    group: list[Unit] = []
+    for unit in units:
+        names = {u.segment for u in group} - {None}
+        again = unit.frame_index == 0 and any(u.frame_index == 0 for u in group)
+        lost_meta = unit.is_key and unit.frame is None
+        if group and ((names and unit.segment and unit.segment not in names) or again or lost_meta):
+            yield group
+            group = []
+        group.append(unit)
+    if group:
+        yield group
+
+
+def epoch_key(header: Header, identities: list[Identity]) -> bytes | None:
+    info = b"veilcam epoch wrap v1" + header.camera_id + header.epoch_id
+    for identity in identities:
+        private, own_id = identity.key()
+        kem = hpke.KEM.X25519 if identity.suite == 1 else hpke.KEM.MLKEM768_X25519
+        suite = hpke.Suite(kem, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
+        for recipient, number, blob in header.stanzas:
+            if (recipient, number) == (own_id, identity.suite):
+                try:
+                    return suite.decrypt(blob, private, info)
+                except (InvalidTag, ValueError):
+                    continue
+    return None
+
+
+def derive(secret: bytes, info: bytes) -> bytes:
+    return HKDF(SHA256(), 32, b"", info).derive(secret)
+
+
+def open_pieces(units: list[Unit], header: Header, key: bytes, result: Result) -> dict[int, bytes]:
+    names = header.camera_id + header.stream_id + header.epoch_id + header.segment_index
+    segment_key = derive(key, b"veilcam segment key v1" + names)
+    cipher = AESGCM(derive(segment_key, b"veilcam sealed layer v1"))
+    digest = hashlib.sha256(header.body).digest()
+    pieces: dict[int, bytes] = {}
+    label = b"veilcam sealed chunk v1" + digest + header.camera_id
+    for unit in (unit for unit in units if unit.frame):
+        for body in unit.sealed:
+            chunk = body[8:12]
+            aad = label + body[:12] + unit.picture_digest()
+            try:
+                plain = cipher.decrypt(chunk.rjust(12, b"\x00"), body[12:], aad)
+            except (InvalidTag, ValueError):
+                result.problems.append("a chunk does not open")
+                continue
+            pieces.setdefault(int.from_bytes(chunk, "big"), plain)
+        if unit.frame and unit.frame[36] > len(unit.sealed):
+            result.problems.append("chunks taken out")
+    return pieces
+
+
+def runs(pieces: dict[int, bytes], result: Result) -> list[bytes]:
+    """The sealed byte stream, cut at holes: each run begins with a record and may end within one.
+
+    A record start of 0xFFFFFFFF lies behind every piece.
+    """
+    found: list[bytes] = []
+    in_run, expected = False, 0
+    for index in sorted(pieces):
+        start, piece = int.from_bytes(pieces[index][:4], "big"), pieces[index][4:]
+        if index != expected:
+            result.problems.append("chunks missing")
+            in_run = False
+        expected = index + 1
+        if in_run:
+            found[-1] += piece
+        elif start < len(piece):
+            found.append(piece[start:])
+            in_run = True
+    return found
+
+
+@dataclass(slots=True)
+class SealedStream:
+    """Section 7: takes records in order."""
+
+    result: Result
+    count: int = 0
+    indices: set[int] = field(default_factory=set)
+    ended: bool = False
+
+    def add(self, kind: int, body: bytes) -> None:
+        if self.ended:
+            raise Refused("a record behind END")
+        if kind == STREAM:
+            index, name = read_stream(body)
+            if index in self.indices:
+                raise Refused("a stream twice")
+            self.indices.add(index)
+            self.result.streams.append(name)
+        elif kind == PACKET:
+            if len(body) < 27 or body[2] > 1 or int.from_bytes(body[:2], "big") not in self.indices:
+                raise Refused("PACKET out of range")
+            self.result.packets.append(body)
+        elif kind == END:
+            self.ended = body == struct.pack(">I", self.count)
+        elif kind & 0x80:
+            raise Refused("unknown critical record")
+        self.count += 1
+
+
+def read_sealed(parts: list[bytes], result: Result) -> None:
+    stream = SealedStream(result)
+    for part in parts:
+        try:
+            for kind, body in records(Cursor(part)):
+                stream.add(kind, body)
+        except Refused as error:
+            result.problems.append(str(error))
+    if not stream.ended:
+        result.problems.append("no END, or records lost before it")
+
+
+def read_stream(body: bytes) -> tuple[int, str]:
+    c = Cursor(body)
+    index, kind, codec = c.u(2), c.u(1), c.name()
+    base = c.u(4), c.u(4)
+    c.take(8)
+    c.name()
+    _, sar_den, _, rate_den = (c.u(4) for _ in range(4))
+    c.take(4 + 4)
+    c.name()
+    c.take(c.u(4))
+    if kind not in (1, 2, 3) or 0 in (*base, sar_den, rate_den):
+        raise Refused("STREAM out of range")
+    if any(extension & 0x80 for extension, _ in records(c)):
+        raise Refused("unknown critical extension")
+    return index, codec
+
+
+def read(data: bytes, sizes: list[int], identities: list[Identity]) -> Result:
+    """Open all segments of an Annex-B stream whose access units have these sizes in bytes."""
+    ends = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
+    units = [read_unit(data[start:end]) for start, end in pairwise(ends)]
+    result = Result()
+    for unit in units:
+        if unit.refused:
+            result.problems.append(unit.refused)
+            result.format_error |= unit.refused.startswith("HEADER")
+    for group in occurrences(units):
+        header = next((unit.header for unit in group if unit.header), None)
+        if header is None:
+            if any(unit.sealed for unit in group):
+                result.problems.append("a segment without HEADER")
+        elif header.mode:
+            key = epoch_key(header, identities)
+            if key is None:
+                result.no_match = True
+            elif any(unit.sealed for unit in group):
+                read_sealed(runs(open_pieces(group, header, key, result), result), result)
+            else:
+                result.problems.append("sealed layer taken out")
+    return result
