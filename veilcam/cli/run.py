@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception, arguments: list[str]) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":  # `veilcam keys` alone: the message is the whole help
+        print(error, file=sys.stderr)
+        return int(ExitCode.USAGE)
     text, code = _explain(error)
     if os.environ.get("VEILCAM_DEBUG") == "1":
         import traceback
