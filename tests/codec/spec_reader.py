@@ -9,6 +9,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -55,9 +56,6 @@ class Cursor:
             raise Refused("a name that is not printable ASCII")
         return text.decode("ascii")
 
-    def left(self) -> bool:
-        return self.at < len(self.data)
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -67,19 +65,18 @@ class Identity:
     private: bytes
 
     def key(self) -> tuple[X25519PrivateKey | hpke.MLKEM768X25519PrivateKey, bytes]:
-        """The key for HPKE and the recipient id."""
+        """The key for HPKE and the recipient id, section 8."""
+        key: X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
         if self.suite == 1:
-            x25519 = X25519PrivateKey.from_private_bytes(self.private)
-            public = x25519.public_key().public_bytes_raw()
-            return x25519, self._id(public)
-        seed = hashlib.shake_256(self.private).digest(96)
-        mlkem = MLKEM768PrivateKey.from_seed_bytes(seed[:64])
-        x25519 = X25519PrivateKey.from_private_bytes(seed[64:])
-        public = mlkem.public_key().public_bytes_raw() + x25519.public_key().public_bytes_raw()
-        return hpke.MLKEM768X25519PrivateKey(mlkem, x25519), self._id(public)
-
-    def _id(self, public: bytes) -> bytes:
-        return hashlib.sha256(b"veilcam recipient id v1" + bytes([self.suite]) + public).digest()[:16]
+            key = X25519PrivateKey.from_private_bytes(self.private)
+            public = key.public_key().public_bytes_raw()
+        else:
+            seed = hashlib.shake_256(self.private).digest(96)
+            mlkem = MLKEM768PrivateKey.from_seed_bytes(seed[:64])
+            x25519 = X25519PrivateKey.from_private_bytes(seed[64:])
+            public = mlkem.public_key().public_bytes_raw() + x25519.public_key().public_bytes_raw()
+            key = hpke.MLKEM768X25519PrivateKey(mlkem, x25519)
+        return key, hashlib.sha256(b"veilcam recipient id v1" + bytes([self.suite]) + public).digest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +85,8 @@ class Header:
 
     body: bytes
     camera_id: bytes
-    stream_id: bytes
     epoch_id: bytes
-    segment_index: bytes
+    segment: bytes
     mode: int
     stanzas: tuple[tuple[bytes, int, bytes], ...]
 
@@ -104,7 +100,8 @@ class Unit:
     sealed: list[bytes]
     frame: bytes | None = None
     header: Header | None = None
-    refused: str | None = None
+    header_refused: str | None = None
+    refused: list[str] = field(default_factory=list)
 
     @property
     def segment(self) -> bytes | None:
@@ -131,10 +128,8 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        if self.format_error:
-            return "format error"
-        if self.no_match:
-            return "no match"
+        if self.format_error or self.no_match:
+            return "format error" if self.format_error else "no match"
         return "damaged" if self.problems else "success"
 
 
@@ -143,7 +138,7 @@ def len32(data: bytes) -> bytes:
 
 
 def records(cursor: Cursor) -> Iterator[tuple[int, bytes]]:
-    while cursor.left():
+    while cursor.at < len(cursor.data):
         kind = cursor.u(1)
         yield kind, cursor.take(cursor.u(4))
 
@@ -153,47 +148,43 @@ def nal_units(annexb: bytes) -> list[bytes]:
 
 
 def own_message(nal: bytes) -> bytes | None:
-    """What follows the UUID if the SEI NAL unit's first message is ours."""
-    cursor = Cursor(nal[1:].replace(b"\x00\x00\x03", b"\x00\x00"))
-    if not cursor.data.startswith(b"\x05"):
+    """Version, kind and body if the SEI NAL unit is ours, of a kind that is known here."""
+    offset = 2
+    while nal[offset : offset + 1] == b"\xff":
+        offset += 1
+    head = nal[offset + 1 : offset + 19]
+    if nal[:2] != b"\x06\x05" or head[:16] != UUID or head[17:] not in (bytes([META]), bytes([SEALED])):
         return None
-    cursor.at, size = 1, 0
-    try:
-        while (byte := cursor.u(1)) == 0xFF:
-            size += byte
-        message = Cursor(cursor.take(size + byte))
-        return message.data[16:] if message.take(16) == UUID else None
-    except Refused:
-        return None
+    cursor, size = Cursor(nal[2:].replace(b"\x00\x00\x03", b"\x00\x00")), 0
+    while (byte := cursor.u(1)) == 0xFF:
+        size += byte
+    message = cursor.take(size + byte)
+    if head[16] != 1 or cursor.data[cursor.at :] != b"\x80":
+        raise Refused("newer, or not one whole message")
+    return message[16:]
 
 
 def read_unit(annexb: bytes) -> Unit:
-    """Parse one access unit; a META that is refused leaves `refused` and no frame."""
+    """Parse one access unit; a META that is refused leaves it without a frame."""
     nals = nal_units(annexb)
     unit = Unit(any(nal[0] & 31 == 5 for nal in nals), [n for n in nals if not 6 <= n[0] & 31 <= 12], [])
-    for message in (own_message(nal) for nal in nals if nal[0] & 31 == 6):
-        if message is None:
-            continue
+    metas: list[bytes] = []
+    for nal in nals:
         try:
-            read_message(unit, Cursor(message))
+            if message := own_message(nal):
+                (metas if message[1] == META else unit.sealed).append(message[2:])
         except Refused as error:
-            unit.refused = str(error)
+            unit.refused.append(str(error))
+    try:
+        read_meta(unit, metas)
+    except Refused as error:
+        unit.refused.append(str(error))
     return unit
 
 
-def read_message(unit: Unit, cursor: Cursor) -> None:
-    if cursor.u(1) != 1:
-        raise Refused("newer format")
-    kind = cursor.u(1)
-    if kind == META:
-        read_meta(unit, cursor)
-    elif kind == SEALED:
-        unit.sealed.append(cursor.data[2:])
-
-
-def read_meta(unit: Unit, cursor: Cursor) -> None:
+def read_meta(unit: Unit, metas: list[bytes]) -> None:
     found: dict[int, bytes] = {}
-    for kind, body in records(cursor):
+    for kind, body in (record for meta in metas for record in records(Cursor(meta))):
         if kind in (FRAME, HEADER, SIGNATURE):
             if kind in found:
                 raise Refused("a record twice")
@@ -201,14 +192,14 @@ def read_meta(unit: Unit, cursor: Cursor) -> None:
         elif kind & 0x80:
             raise Refused("unknown critical record")
     frame = found.get(FRAME, b"")
-    if len(frame) != 37 or unit.frame:
-        raise Refused("not one FRAME of 37 bytes")
-    if HEADER in found and frame[24:28] == bytes(4):
+    if (metas and len(frame) != 37) or len(metas) > 1:
+        raise Refused("not one META with one FRAME of 37 bytes")
+    unit.frame = frame or None
+    if HEADER in found and unit.frame_index == 0:
         try:
             unit.header = read_header(found[HEADER], frame)
         except Refused as error:
-            raise Refused(f"HEADER: {error}") from error
-    unit.frame = frame
+            unit.header_refused = str(error)
 
 
 def read_header(body: bytes, frame: bytes) -> Header:
@@ -230,17 +221,23 @@ def read_header(body: bytes, frame: bytes) -> Header:
         stanzas.append((recipient, suite, c.take(size)))
     if any(kind & 0x80 for kind, _ in records(c)):
         raise Refused("unknown critical extension")
-    return Header(body, camera, stream, epoch, index, mode, tuple(stanzas))
+    return Header(body, camera, epoch, frame[:24], mode, tuple(stanzas))
 
 
 def occurrences(units: list[Unit]) -> Iterator[list[Unit]]:
     """Group units into segments, section 9."""
     group: list[Unit] = []
-    for unit in units:
-        names = {u.segment for u in group} - {None}
-        again = unit.frame_index == 0 and any(u.frame_index == 0 for u in group)
-        lost_meta = unit.is_key and unit.frame is None
-        if group and ((names and unit.segment and unit.segment not in names) or again or lost_meta):
+    for unit in (unit for unit in units if unit.pictures):
+        name = next((u.segment for u in group if u.segment), None)
+        if unit.segment is None:
+            is_new = unit.is_key
+        elif name is None:
+            lost_first = len(group) == 1 and group[0].is_key and bool(group[0].refused)
+            is_new = unit.is_key or not lost_first
+        else:
+            again = unit.frame_index == 0 and any(u.frame_index == 0 for u in group)
+            is_new = again or unit.segment != name
+        if group and is_new:
             yield group
             group = []
         group.append(unit)
@@ -248,7 +245,8 @@ def occurrences(units: list[Unit]) -> Iterator[list[Unit]]:
         yield group
 
 
-def epoch_key(header: Header, identities: list[Identity]) -> bytes | None:
+def epoch_key(header: Header, identities: list[Identity], result: Result) -> bytes | None:
+    tried = False
     info = b"veilcam epoch wrap v1" + header.camera_id + header.epoch_id
     for identity in identities:
         private, own_id = identity.key()
@@ -256,10 +254,11 @@ def epoch_key(header: Header, identities: list[Identity]) -> bytes | None:
         suite = hpke.Suite(kem, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
         for recipient, number, blob in header.stanzas:
             if (recipient, number) == (own_id, identity.suite):
-                try:
+                tried = True
+                with suppress(InvalidTag, ValueError):
                     return suite.decrypt(blob, private, info)
-                except (InvalidTag, ValueError):
-                    continue
+    result.no_match |= not tried
+    result.problems.append("no stanza opens")
     return None
 
 
@@ -268,13 +267,13 @@ def derive(secret: bytes, info: bytes) -> bytes:
 
 
 def open_pieces(units: list[Unit], header: Header, key: bytes, result: Result) -> dict[int, bytes]:
-    names = header.camera_id + header.stream_id + header.epoch_id + header.segment_index
+    names = header.camera_id + header.segment[:16] + header.epoch_id + header.segment[16:]
     segment_key = derive(key, b"veilcam segment key v1" + names)
     cipher = AESGCM(derive(segment_key, b"veilcam sealed layer v1"))
     digest = hashlib.sha256(header.body).digest()
     pieces: dict[int, bytes] = {}
     label = b"veilcam sealed chunk v1" + digest + header.camera_id
-    for unit in (unit for unit in units if unit.frame):
+    for unit in units:
         for body in unit.sealed:
             chunk = body[8:12]
             aad = label + body[:12] + unit.picture_digest()
@@ -282,8 +281,8 @@ def open_pieces(units: list[Unit], header: Header, key: bytes, result: Result) -
                 plain = cipher.decrypt(chunk.rjust(12, b"\x00"), body[12:], aad)
             except (InvalidTag, ValueError):
                 result.problems.append("a chunk does not open")
-                continue
-            pieces.setdefault(int.from_bytes(chunk, "big"), plain)
+            else:
+                pieces.setdefault(int.from_bytes(chunk, "big"), plain)
         if unit.frame and unit.frame[36] > len(unit.sealed):
             result.problems.append("chunks taken out")
     return pieces
@@ -325,13 +324,17 @@ class SealedStream:
         if kind == STREAM:
             index, name = read_stream(body)
             if index in self.indices:
-                raise Refused("a stream twice")
-            self.indices.add(index)
-            self.result.streams.append(name)
+                self.result.problems.append("a stream twice")
+            else:
+                self.indices.add(index)
+                self.result.streams.append(name)
         elif kind == PACKET:
-            if len(body) < 27 or body[2] > 1 or int.from_bytes(body[:2], "big") not in self.indices:
+            if len(body) < 27 or body[2] > 1:
                 raise Refused("PACKET out of range")
-            self.result.packets.append(body)
+            if not self.indices or int.from_bytes(body[:2], "big") in self.indices:
+                self.result.packets.append(body)
+            else:
+                self.result.problems.append("a packet of no stream")
         elif kind == END:
             self.ended = body == struct.pack(">I", self.count)
         elif kind & 0x80:
@@ -357,7 +360,7 @@ def read_stream(body: bytes) -> tuple[int, str]:
     base = c.u(4), c.u(4)
     c.take(8)
     c.name()
-    _, sar_den, _, rate_den = (c.u(4) for _ in range(4))
+    sar_den, rate_den = (c.take(4) and c.u(4) for _ in range(2))
     c.take(4 + 4)
     c.name()
     c.take(c.u(4))
@@ -374,20 +377,24 @@ def read(data: bytes, sizes: list[int], identities: list[Identity]) -> Result:
     units = [read_unit(data[start:end]) for start, end in pairwise(ends)]
     result = Result()
     for unit in units:
-        if unit.refused:
-            result.problems.append(unit.refused)
-            result.format_error |= unit.refused.startswith("HEADER")
+        result.problems += unit.refused
+        result.format_error |= unit.header_refused is not None
     for group in occurrences(units):
-        header = next((unit.header for unit in group if unit.header), None)
-        if header is None:
-            if any(unit.sealed for unit in group):
-                result.problems.append("a segment without HEADER")
-        elif header.mode:
-            key = epoch_key(header, identities)
-            if key is None:
-                result.no_match = True
-            elif any(unit.sealed for unit in group):
-                read_sealed(runs(open_pieces(group, header, key, result), result), result)
-            else:
-                result.problems.append("sealed layer taken out")
+        open_occurrence(group, identities, result)
     return result
+
+
+def open_occurrence(group: list[Unit], identities: list[Identity], result: Result) -> None:
+    header = next((unit.header for unit in group if unit.header), None)
+    if header is None:
+        if any(unit.frame for unit in group):
+            result.problems.append("a segment without HEADER")
+        return
+    key = epoch_key(header, identities, result) if header.mode else None
+    if key is None:
+        return
+    own = [unit for unit in group if unit.segment == header.segment]
+    if any(unit.sealed for unit in own):
+        read_sealed(runs(open_pieces(own, header, key, result), result), result)
+    else:
+        result.problems.append("sealed layer taken out")
