@@ -47,6 +47,7 @@ _OPEN_TIMEOUT_S = 10.0
 _READ_TIMEOUT_S = 30.0
 _OPEN_ENDED = ("mpegts", "h264")
 _DEFAULT_RATE = Fraction(25)
+_SHOWN = ("video", "audio", "subtitle")  # tracks that a player presents; others it ignores
 
 Input = str | Path | BinaryIO
 
@@ -88,7 +89,8 @@ class UnitReader:
 
     Damage does not stop it where libav can go on: damaged units are left out. After the
     iteration, ``problems`` says what was. Key units always carry SPS and PPS: where a
-    muxer moved them into the container's header, they are put back.
+    muxer moved them into the container's header, they are put back. So do units at which
+    the container changes them.
     """
 
     def __init__(
@@ -115,6 +117,15 @@ class UnitReader:
     def last_may_be_cut(self) -> bool:
         """Whether the format cannot tell if its last unit is whole: TS and raw H.264 mark no ends."""
         return self.track.container in _OPEN_ENDED
+
+    @property
+    def other_tracks(self) -> tuple[str, ...]:
+        """What else a player may show or play: ``video``, ``audio`` or ``subtitle`` for each track.
+
+        Covers count as video. Nothing that is read here says anything about these tracks.
+        """
+        streams = self._container.streams
+        return tuple(s.type for s in streams if s.index != self._stream.index and s.type in _SHOWN)
 
     @property
     def problems(self) -> tuple[ReadProblem, ...]:
@@ -154,6 +165,7 @@ class UnitReader:
         if packet.is_corrupt:
             self._note("a unit is cut short or damaged in transport")
             return
+        sets = self._sets
         try:
             if packet.has_sidedata("new_extradata"):
                 self._use_extradata(bytes(packet.get_sidedata("new_extradata")))
@@ -164,7 +176,9 @@ class UnitReader:
         if not unit.has_picture:
             self._note("a unit without a picture")
             return
-        yield unit.with_parameter_sets(self._sets) if unit.is_keyframe else unit
+        # Sets that the container changes in mid-segment are in force from here on, so a check must see them.
+        is_changed = self._sets != sets
+        yield unit.with_parameter_sets(self._sets) if unit.is_keyframe or is_changed else unit
 
     def _parse(self, packet: Packet[VideoStream], time_us: int) -> AccessUnit:
         data = bytes(packet)

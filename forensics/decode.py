@@ -145,6 +145,8 @@ class _Survey:
                     self.unusable.append(found)
                 advance(units.share)
             damage = tuple(describe_damage(each) for each in units.reader.problems[:_MAX_DAMAGE])
+            for kind in units.reader.other_tracks:
+                roll_up.add_track(kind)
         for text in damage:
             roll_up.add_damage(text)
         camera_id = camera.camera_id.hex() if camera is not None else None

@@ -4,7 +4,8 @@ The rules, in order; the first that applies decides:
 
 1. TAMPERED: some finding is tampering (`codec.evidence.Reason`), or pictures without any data of
    ours stand in a recording that has some. (Such pictures before the first key frame do not
-   count: nothing can show them.)
+   count: nothing can show them.) Or the file has other tracks of pictures, sound or text: a
+   player may show those, and the camera made one track.
 2. UNSIGNED: no picture has data of ours. There is nothing to check.
 3. UNVERIFIABLE: no camera key was given; or no segment verifies; or something is of a newer
    format; or a segment other than the file's last one has lost its signature, so that pictures
@@ -125,6 +126,10 @@ class RollUp:
             self._causes.add(Verdict.UNVERIFIABLE, text)
         elif reason.weight in _OF_WEIGHT:
             self._causes.add(_OF_WEIGHT[reason.weight], text)
+
+    def add_track(self, kind: str) -> None:
+        """Note another track that players present; ``kind`` is ``video``, ``audio`` or ``subtitle``."""
+        self._causes.add(Verdict.TAMPERED, f"the file has another track ({kind}), which nothing signs")
 
     def add_damage(self, text: str) -> None:
         """Note that the file itself could not be read everywhere."""

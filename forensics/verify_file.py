@@ -51,6 +51,8 @@ def verify(
                 if advance is not None:
                     advance(units.share)
             damage = tuple(describe_damage(problem) for problem in units.reader.problems[:_MAX_DAMAGE])
+            for kind in units.reader.other_tracks:
+                roll_up.add_track(kind)
         evidence.check_unchanged()
     for text in damage:
         roll_up.add_damage(text)

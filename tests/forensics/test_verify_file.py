@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from base.errors import MediaError
 from codec.evidence import Letter, Verdict
+from codec.nal import AvcConfig
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.records import SealedMode
 from forensics.canonical import canonical_json
@@ -29,6 +31,7 @@ from tests.forensics.recordings import (
     Recording,
     Sealing,
     camera_key,
+    ffmpeg,
     write_units,
 )
 
@@ -154,3 +157,51 @@ print(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return int(done.stdout) * 1024
+
+
+def test_a_track_beside_the_cameras_one_is_tampering(recording: Recording, tmp_path: Path) -> None:
+    """Players may show it instead: here it comes first, and only the camera's one is signed."""
+    for kind, track in (("video", ("-c:v", "mpeg4")), ("audio", ("-c:a", "aac"))):
+        other, path = tmp_path / f"{kind}.mp4", tmp_path / f"with_{kind}.mp4"
+        lavfi = "testsrc2=size=64x48:duration=1" if kind == "video" else "sine=duration=1"
+        ffmpeg("-f", "lavfi", "-i", lavfi, *track, other)
+        ffmpeg("-i", recording.path, "-i", other, "-map", "1", "-map", "0", "-c", "copy", path)
+        report = verify(path, recording.camera)
+        assert (report.verdict, report.exit_code) == (Verdict.TAMPERED, 3)
+        assert report.conclusion.causes == (f"the file has another track ({kind}), which nothing signs",)
+        assert set("".join(row.letters for row in report.segments)) == {Letter.AUTHENTIC.value}
+
+
+def test_parameter_sets_that_the_container_changes_in_mid_segment_are_tampering(
+    recording: Recording, tmp_path: Path
+) -> None:
+    """A decoder obeys the new header at once and draws other pictures from the signed slices."""
+    plain = tmp_path / "plain.flv"
+    ffmpeg("-i", recording.path, "-c", "copy", plain)
+    assert verify(plain, recording.camera).verdict is Verdict.AUTHENTIC
+    changed = tmp_path / "changed.flv"
+    changed.write_bytes(with_changed_flv_header(plain.read_bytes(), before_picture=3))
+    report = verify(changed, recording.camera)
+    assert report.verdict is Verdict.TAMPERED
+    assert report.conclusion.causes == ("segment 0: frame 3: parameter sets changed",)
+
+
+def with_changed_flv_header(flv: bytes, *, before_picture: int) -> bytes:
+    """An FLV file (Adobe FLV 10.1, annex E) with another AVC sequence header before a picture."""
+    out, position, pictures, header = bytearray(flv[:13]), 13, 0, b""
+    while position < len(flv):
+        end = position + 11 + int.from_bytes(flv[position + 1 : position + 4], "big") + 4
+        tag, position = flv[position:end], end
+        if tag[0] == 9 and tag[12] == 0:
+            header = tag
+        elif tag[0] == 9 and tag[12] == 1:
+            if pictures == before_picture:
+                config = AvcConfig.parse(header[16:-4])
+                pps = bytearray(config.pps[0])
+                pps[2] ^= 0x10  # within pic_init_qp
+                body = header[11:16] + bytes(replace(config, pps=(bytes(pps),)))
+                head = bytes([9]) + len(body).to_bytes(3, "big") + tag[4:11]
+                out += head + body + (len(body) + 11).to_bytes(4, "big")
+            pictures += 1
+        out += tag
+    return bytes(out)
