@@ -11,6 +11,7 @@ from camera.sources.captured import Captured
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.records import SealedMode
 from codec.sealed_encoder import SealedEncoder, open_sealed_encoder
+from codec.stream_info import stream_extensions
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +68,18 @@ class CopiedLayer:
     follows_source = True
 
     def __init__(self, captured: Captured) -> None:
-        self.streams = captured.streams
+        self._source_streams = captured.streams
+        self.streams = _turned_streams(captured)
 
     def changes(self, captured: Captured) -> bool:
         """Whether this picture's packets belong to other streams than before: a segment has to begin."""
-        return captured.streams is not self.streams and captured.streams != self.streams
+        return captured.streams is not self._source_streams and captured.streams != self._source_streams
 
     def take(self, captured: Captured, *, cut: bool) -> SealedPart:
         """The packets of this picture."""
-        self.streams = captured.streams
+        if captured.streams is not self._source_streams:
+            self._source_streams = captured.streams
+            self.streams = _turned_streams(captured)
         late = captured.boundary or 0 if cut else 0
         return SealedPart(captured.packets[:late], captured.packets[late:])
 
@@ -146,7 +150,8 @@ class CodedLayer:
         audio = [stream for stream in captured.streams if stream.kind is StreamKind.AUDIO]
         self._audio = {stream.index: number for number, stream in enumerate(audio, start=1)}
         copied = (replace(stream, index=self._audio[stream.index]) for stream in audio)
-        self.streams: tuple[SealedStream, ...] = (self._encoder.stream, *copied)
+        video = _turned(self._encoder.stream, captured)
+        self.streams: tuple[SealedStream, ...] = (video, *copied)
 
     def _audio_of(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
         return tuple(
@@ -185,3 +190,16 @@ def _aspect(captured: Captured) -> Fraction:
     if captured.video_stream is None:
         return Fraction(0)
     return captured.streams[captured.video_stream].sample_aspect_ratio
+
+
+def _turned_streams(captured: Captured) -> tuple[SealedStream, ...]:
+    return tuple(
+        _turned(stream, captured) if stream.index == captured.video_stream else stream
+        for stream in captured.streams
+    )
+
+
+def _turned(video: SealedStream, captured: Captured) -> SealedStream:
+    """The stream with how players have to turn it, which libav tells with decoded pictures only."""
+    degrees = round(captured.picture.rotation)
+    return replace(video, extensions=(*video.extensions, *stream_extensions(degrees, 0)))

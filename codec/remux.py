@@ -113,7 +113,8 @@ class WriteReport:
         num_packets: packets written.
         shifted_seconds: what was taken off all times so that the file starts at 0; 0 if it did before.
         num_jumps: how often times went back and were moved on, as where a camera started anew.
-        num_nudged: packets whose decoding time did not rise and was set to one tick after the one before.
+        num_nudged: packets whose decoding time did not rise and was set to one tick after the one before,
+            and those without any time, which follow the one before at its distance.
         left_out: streams that are neither video nor audio, and audio beside .h264/.h265.
     """
 
@@ -220,7 +221,7 @@ class _Clock:
             packet = replace(packet, dts=packet.pts)
         decode = packet.dts if packet.dts is not None else packet.pts
         if decode is None:
-            return packet
+            return self._place_behind(packet)
         if self._went_back(index, decode):
             self._move_on(index, decode)
         offset = self._offset_ticks(index)
@@ -236,6 +237,15 @@ class _Clock:
         step = packet.duration or (placed - last if last is not None else 1)
         self._end = max(self._end, (placed + step) * time_base)
         return replace(packet, pts=pts, dts=dts)
+
+    def _place_behind(self, packet: SealedPacket) -> SealedPacket:
+        """A packet without any time, after the one before: no container holds packets without a time."""
+        last = self._last.get(packet.stream_index)
+        placed = 0 if last is None else last + max(packet.duration or 1, 1)
+        self._last[packet.stream_index] = placed
+        self._end = max(self._end, placed * self._time_bases[packet.stream_index])
+        self.num_nudged += 1
+        return replace(packet, pts=placed, dts=placed)
 
     def _offset_ticks(self, index: int) -> int:
         return round(self._offsets[self._start.get(index, 0)] / self._time_bases[index])

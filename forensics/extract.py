@@ -116,7 +116,9 @@ class Extraction:
         if num_jumps:
             self.notes.append(f"the original's clock went back {num_jumps} times; the output moves on")
         if num_nudged:
-            self.notes.append(f"{num_nudged} packets had times that did not rise; the output sets them right")
+            self.notes.append(
+                f"{num_nudged} packets had no times, or times that did not rise; they got new ones"
+            )
 
     def _opened_segments(self) -> Iterator[_Opened]:
         """Open the planned segments in order; those that do not open leave a row."""

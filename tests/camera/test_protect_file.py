@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import av
 import cv2
 import pytest
 
@@ -11,6 +12,7 @@ from base.errors import MediaError, UsageError
 from camera.protect_file import ProtectedFile, protect_file
 from camera.publisher import CodingOptions
 from codec.container import read_access_units
+from codec.remux import write_packets
 from codec.segments import read_segments
 from codec.unseal import open_segment
 from tests.support.blur import BlurProtector
@@ -142,3 +144,27 @@ def test_a_lossless_original_fits_through_a_file(tmp_path: Path) -> None:
     assert segment.is_complete
     assert segment.streams[0].pixel_format == "yuv444p"
     assert len(segment.packets) == 12
+
+
+@pytest.mark.parametrize("sealed", ["copy", "ffv1"])
+def test_a_clip_that_players_turn_is_turned_again_when_it_comes_back(tmp_path: Path, sealed: str) -> None:
+    clip, turned = make_clip(tmp_path / "in.mp4", frames=12), tmp_path / "turned.mp4"
+    with av.open(str(clip)) as source, av.open(str(turned), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        stream.set_display_rotation(90)
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    keys = Keys()
+    protect(turned, tmp_path / "out.mp4", keys, sealed)
+    with read_access_units(tmp_path / "out.mp4") as units:
+        segments = [open_segment(view, keys.identities) for view in read_segments(units)]
+    back = tmp_path / "back.mkv"
+    write_packets(back, segments[0].streams, [packet for each in segments for packet in each.packets])
+    shown = []
+    for path in (turned, back):
+        with av.open(str(path)) as container:
+            picture = next(container.decode(video=0))
+            shown.append((picture.rotation, picture.width, picture.height))
+    assert shown == [(90, 160, 120)] * 2

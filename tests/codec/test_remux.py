@@ -194,6 +194,13 @@ def test_small_steps_back_are_nudged_forward(tmp_path: Path) -> None:
     assert report.num_nudged == 2
 
 
+def test_packets_without_any_time_follow_the_one_before(tmp_path: Path) -> None:
+    timeless = [replace(packet, pts=None, dts=None, duration=40) for packet in picture_packets([0, 0, 0])]
+    report = write_packets(tmp_path / "a.mkv", [video_stream()], [*timeless, *picture_packets([0, 120])])
+    assert times_of(tmp_path / "a.mkv") == pytest.approx([0, 0.04, 0.08, 0.081, 0.12])
+    assert (report.num_packets, report.num_nudged) == (5, 4)
+
+
 def test_microseconds_survive_containers_with_coarser_clocks(tmp_path: Path) -> None:
     stream = video_stream(time_base=Fraction(1, 1_000_000))
     for suffix in (".mkv", ".mov", ".avi"):
