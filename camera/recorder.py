@@ -175,10 +175,11 @@ class Recorder:
         return Fmp4Writer(path, header.width, header.height, growing=True)
 
     def _finish_file(self) -> None:
-        writer, self._writer = self._writer, None
+        writer = self._writer
         if writer is None:
             return
-        writer.close()
+        writer.close()  # if it fails the writer stays for _give_up, which saves the segments that are whole
+        self._writer = None
         with contextlib.suppress(OSError):
             self._finished_bytes += writer.path.stat().st_size
         apply_retention(self._folder, self._options.retention)

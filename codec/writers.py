@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from fractions import Fraction
 from pathlib import Path
@@ -84,25 +85,35 @@ class Fmp4Writer:
             self._end_segment(times[-1] + max(frame_us, 1))
 
     def close(self) -> None:
-        """Write what is left, the index and the duration, and give the file its name."""
+        """Write what is left, the index and the duration, and give the file its name.
+
+        If that fails the file is given up, as by ``abort``.
+        """
         if self._file is None:
             return
+        try:
+            self._finish(self._file)
+        except BaseException:
+            self.abort()
+            raise
+        self._file = None
+        sync_folder(self.path.parent)
+
+    def _finish(self, file: BinaryIO) -> None:
         self.end_segment()
-        file = self._file
         file.write(index(self._entries))
         if self._init:
             file.seek(0)
             file.write(set_duration(self._init, self._end_us))
         _sync(file)
         file.close()
-        self._file = None
         self.part_path.replace(self.path)
-        sync_folder(self.path.parent)
 
     def abort(self) -> None:
         """Stop without finishing: keep ``NAME.part`` if growing, else leave nothing."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk refuses what is still in the buffer
+                self._file.close()
             self._file = None
             if not self._growing:
                 self.part_path.unlink(missing_ok=True)

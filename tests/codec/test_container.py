@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -286,3 +288,27 @@ def test_changed_parameter_sets_are_refused(tmp_path: Path) -> None:
         writer.write(UNITS[0])
         with pytest.raises(MediaError, match="SPS or PPS changed"):
             writer.write(AccessUnit.from_nals(other, UNITS[8].pts_us))
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
+    """The kernel refuses bytes beyond the limit as a full disk does, in the midst or when the file is closed."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from codec.container import ContainerWriter; from tests.codec.media import protected_units\n"
+        "units = protected_units()\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+        "with ContainerWriter(Path(sys.argv[1]), 160, 120) as writer:\n"
+        "    for unit in units: writer.write(unit)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / f"video{suffix}")],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
