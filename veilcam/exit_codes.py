@@ -20,7 +20,7 @@ class ExitCode(enum.IntEnum):
     KEY = 4
     """There is no key, or the wrong one, or the wrong passphrase."""
     INTERRUPTED = 130
-    """Stopped from the keyboard (128 + SIGINT), as shells expect."""
+    """Stopped from the keyboard (128 + SIGINT), as shells expect; also by SIGTERM and SIGHUP."""
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

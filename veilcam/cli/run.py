@@ -13,6 +13,7 @@ import typer
 from base.errors import VeilError
 from veilcam.cli.app import app
 from veilcam.cli.logs import configure_logging
+from veilcam.cli.signals import terminating_like_ctrl_c
 from veilcam.exit_codes import ExitCode, exit_code_of
 
 _BUG = "please report this; VEILCAM_DEBUG=1 shows where it happened"
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     try:
         configure_logging()
-        result = command.main(args=arguments, prog_name="veilcam", standalone_mode=False)
+        with terminating_like_ctrl_c():
+            result = command.main(args=arguments, prog_name="veilcam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         print("veilcam: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
