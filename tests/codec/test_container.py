@@ -292,7 +292,7 @@ def test_changed_parameter_sets_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
 def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
-    """The kernel refuses bytes beyond the limit as a full disk does, in the midst or when the file is closed."""
+    """The kernel refuses bytes beyond the limit as a full disk does, also when the file is closed."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from codec.container import ContainerWriter; from tests.codec.media import protected_units\n"
