@@ -63,6 +63,9 @@ class StandInCamera:
 
     def __enter__(self) -> Self:
         self._thread.start()
+        # A viewer that comes before the first picture is refused, which a busy machine makes likely.
+        while self.broadcast.idle_s is None and self._thread.is_alive():
+            time.sleep(0.01)
         return self
 
     def __exit__(

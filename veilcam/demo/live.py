@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ def running_camera(stage: Stage, listen: str) -> Iterator[RunningCamera]:
     try:
         ready = _await_ready(process)
         camera.page_url, camera.whep_url = str(ready["url"]), str(ready["whep"])
+        _await_pictures(camera)
         yield camera
     finally:
         camera.stop()
@@ -104,6 +106,21 @@ def _await_ready(process: subprocess.Popen[str]) -> dict[str, Any]:
         if event.get("event") == "ready":
             return dict(event)
     raise DemoError(f"camera run: not ready after {_START_S:.0f} s")
+
+
+def _await_pictures(camera: RunningCamera) -> None:
+    """Wait until the camera says that it is live: who subscribes before the first picture is refused."""
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and camera.process.poll() is None:
+        try:
+            url = f"{camera.page_url}api/v1/state"
+            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # our own http URL
+                if json.load(answer)["live"]:
+                    return
+        except OSError:
+            pass  # it has hardly started
+        time.sleep(0.1)
+    raise DemoError("camera run: no picture came")
 
 
 def _pump(pipe: IO[str], lines: queue.Queue[str | None]) -> None:
