@@ -41,8 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with terminating_like_ctrl_c():
             result = command.main(args=arguments, prog_name="veilcam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        print("veilcam: interrupted", file=sys.stderr)
-        return int(ExitCode.INTERRUPTED)
+        return _interrupted()
     except SystemExit as end:  # the training code has an argument parser of its own
         return end.code if isinstance(end.code, int) else int(ExitCode.USAGE)
     except BrokenPipeError:
@@ -51,7 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(ExitCode.FAILURE)
     except Exception as error:  # Whatever it is, the user gets a sentence and an exit status.
         return _report(error, arguments)
+    if result == ExitCode.INTERRUPTED:  # typer makes this of KeyboardInterrupt; no command does
+        return _interrupted()
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _interrupted() -> int:
+    print("veilcam: interrupted", file=sys.stderr)
+    return int(ExitCode.INTERRUPTED)
 
 
 def _report(error: Exception, arguments: list[str]) -> int:
