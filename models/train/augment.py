@@ -26,6 +26,7 @@ class Crop:
     target: Image  # [S, S, 3] RGB, what to draw
     sensitive: npt.NDArray[np.float32]  # [S, S], 1 inside faces, plates, text
     shut: npt.NDArray[np.float32]  # [bands, S/8, S/8], 1 where a gate must be shut
+    importance: npt.NDArray[np.float32]  # [1, S/8, S/8], weight of a block, large in small regions
     pasted: npt.NDArray[np.float32]  # [S, S], 1 where the detector's opinion does not count
 
 
@@ -47,10 +48,10 @@ class Cropper:
         pool = self._with_regions if self._rng.random() < 0.6 else self._samples
         clear, cartoon, regions = self._cut(self._rng.choice(pool))
         pasted = np.zeros(clear.shape[:2], np.float32)
-        if self._faces and self._rng.random() < 0.5:
+        if self._faces and self._rng.random() < 0.4:
             for _ in range(self._rng.randint(1, 4)):
                 regions.append(self._paste_face(clear, pasted))
-        if self._rng.random() < 0.4:
+        if self._rng.random() < 0.3:
             for _ in range(self._rng.randint(1, 4)):
                 regions += self._write_text(clear, pasted)
         target = np.where(pasted[..., None] > 0, clear, cartoon)
@@ -60,9 +61,9 @@ class Cropper:
         for region in regions:
             left, top, right, bottom = region.clipped(height, width)
             sensitive[top:bottom, left:right] = 1
-        shut = shut_bands(regions, height, width, self._bands)
+        shut, importance = shut_bands(regions, height, width, self._bands)
         clear, target = self._relight(clear, target)
-        return Crop(clear, target, sensitive, shut, pasted)
+        return Crop(clear, target, sensitive, shut, importance, pasted)
 
     def _cut(self, sample: Sample) -> tuple[Image, Image, list[Region]]:
         size, rng = self._size, self._rng

@@ -28,13 +28,16 @@ _OPSET = 17
 class GatesGraph(nn.Module):
     """uint8 planes -> uint8 gates 0..GATE_ONE and thresholds in plane units, [1, BANDS, H/8, W/8]."""
 
-    def __init__(self, net: GateNet) -> None:
+    def __init__(self, net: GateNet, margin: float) -> None:
         super().__init__()
+        self.margin = margin
         self.net = _taking_bytes(net)
 
     def forward(self, luma: Tensor, chroma: Tensor) -> tuple[Tensor, Tensor]:
         """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2]."""
-        gates, thresholds = gates_of(self.net.from_centred(luma.float() - 127.5, chroma.float() - 127.5))
+        gates, thresholds = gates_of(
+            self.net.from_centred(luma.float() - 127.5, chroma.float() - 127.5), self.margin
+        )
         return _to_bytes(gates * GATE_ONE), _to_bytes(thresholds * 255)
 
 
@@ -111,11 +114,18 @@ def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
 
 
 def export_protector(
-    generator: Generator, folder: Path, described: dict[str, Any], name: str = "protector-v1"
+    generator: Generator,
+    folder: Path,
+    described: dict[str, Any],
+    *,
+    name: str = "protector-v1",
+    margin: float = 0.0,
 ) -> None:
     """Write graphs, safetensors and card to ``folder``; ``described`` goes on the card as it is.
 
-    Expected keys of ``described``: ``training`` (settings, data, seconds), ``metrics``, ``licence``.
+    ``margin`` is how many octaves coarser than the network asks sensitive blocks become: privacy
+    against utility, after training. Expected keys of ``described``: ``training`` (settings,
+    data, seconds), ``metrics``, ``licence``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     generator = generator.eval().to(memory_format=torch.contiguous_format)
@@ -124,7 +134,7 @@ def export_protector(
     # Graphs and safetensors hold the very same numbers.
     generator.load_state_dict({key: value.float() for key, value in tensors.items()}, strict=False)
     files = {
-        f"{name}-gates.onnx": _onnx(GatesGraph(generator.gate_net), ["gates", "thresholds"]),
+        f"{name}-gates.onnx": _onnx(GatesGraph(generator.gate_net, margin), ["gates", "thresholds"]),
         f"{name}-redraw.onnx": _onnx(RedrawGraph(generator.redraw), ["change"]),
         f"{name}.safetensors": save_safetensors(tensors),
     }
@@ -133,6 +143,7 @@ def export_protector(
         "name": name,
         "network": {
             "bands": BANDS,
+            "margin_octaves": margin,
             "size_multiple": SIZE_MULTIPLE,
             "parameters": sum(value.numel() for value in tensors.values()),
         },

@@ -113,14 +113,22 @@ def shut_logits(coarseness: Tensor) -> Tensor:
     return 2 * (coarseness - band - 0.7)
 
 
-def gates_of(logits: Tensor) -> tuple[Tensor, Tensor]:
+def with_margin(coarseness: Tensor, margin: float) -> Tensor:
+    """Coarseness on the safe side: ``margin`` octaves more wherever something was found.
+
+    Background (0 and below) stays as it is; the step between is linear.
+    """
+    return coarseness + margin * coarseness.clamp(0, 1)
+
+
+def gates_of(logits: Tensor, margin: float = 0.0) -> tuple[Tensor, Tensor]:
     """Logits -> gates in [0, 1] and coring thresholds in [0, 0.10]; each [B, BANDS, H/8, W/8].
 
     Band k is open up to a coarseness of k and shut from k + 1 on, so a band passes only where
     all coarser ones do.
     """
     band = torch.arange(1, BANDS + 1, dtype=logits.dtype).reshape(1, BANDS, 1, 1)
-    gates = (band - coarseness_of(logits)).clamp(0, 1)
+    gates = (band - with_margin(coarseness_of(logits), margin)).clamp(0, 1)
     thresholds = 0.10 * torch.sigmoid(1.5 * logits[:, 1:])
     return gates, thresholds
 

@@ -43,13 +43,13 @@ class ProtectorTraining:
     minutes: float = 60.0
     crop_size: int = 320  # pixels, multiple of 64
     batch: int = 4
-    learning_rate: float = 2.5e-3
+    learning_rate: float = 2e-3
     seed: int = 1
     threads: int = 2
-    finding_share: float = 0.2  # first part of the time: only find what is sensitive
-    weight_utility: float = 0.3  # detector disagreement
+    finding_share: float = 0.5  # first part of the time: only find what is sensitive
+    weight_utility: float = 0.5  # detector disagreement
     weight_coarseness: float = 6.0  # cross-entropy of shut bands inside faces, plates, text
-    weight_idle: float = 2.0  # the same elsewhere
+    weight_idle: float = 3.0  # the same elsewhere
     weight_sensitive: float = 6.0  # L1 to the target inside faces, plates, text
     weight_cartoon: float = 1.5  # L1 to the flat cartoon elsewhere
     weight_rate: float = 4.0  # total variation, a stand-in for coded bits; adapted, see below
@@ -78,6 +78,7 @@ def _batch(crops: list[Crop]) -> dict[str, Tensor]:
         "target": picture([c.target for c in crops]),
         "sensitive": stack([c.sensitive for c in crops])[:, None],
         "shut": stack([c.shut for c in crops]),
+        "importance": stack([c.importance for c in crops]),
         "pasted": stack([c.pasted for c in crops])[:, None],
     }
 
@@ -94,17 +95,19 @@ def _masked_l1(difference: Tensor, mask: Tensor) -> Tensor:
     return (difference * mask).sum() / (mask.sum() * difference.shape[1] + 1e3)
 
 
-def _coarseness_losses(shut: Tensor, coarseness: Tensor) -> dict[str, Tensor]:
+def _coarseness_losses(batch: dict[str, Tensor], coarseness: Tensor) -> dict[str, Tensor]:
     """Cross-entropy of the bands that must be shut, apart for sensitive blocks and all others.
 
     Both are means over their own area, else the few sensitive blocks would not count.
     """
+    shut = batch["shut"]
     inside = shut.amax(1, keepdim=True)
+    weight = inside * batch["importance"]
     entropy = F.binary_cross_entropy_with_logits(shut_logits(coarseness), shut, reduction="none").mean(
         1, keepdim=True
     )
     return {
-        "coarseness": (entropy * inside).sum() / (inside.sum() + 20),
+        "coarseness": (entropy * weight).sum() / (weight.sum() + 20),
         "idle": (entropy * (1 - inside)).sum() / ((1 - inside).sum() + 20),
     }
 
@@ -121,7 +124,7 @@ def _losses(batch: dict[str, Tensor], drawn: Protected, teacher: Judge) -> dict[
     luma, chroma = (drawn.luma - target_luma).abs(), (drawn.chroma - target_chroma).abs()
     return {
         "utility": disagreement(wanted, teacher(rgb), weights),
-        **_coarseness_losses(batch["shut"], drawn.coarseness),
+        **_coarseness_losses(batch, drawn.coarseness),
         "sensitive": _masked_l1(luma, sensitive) + _masked_l1(chroma, half),
         "cartoon": _masked_l1(luma, 1 - sensitive) + _masked_l1(chroma, 1 - half),
         "rate": _total_variation(drawn.luma, drawn.chroma),
@@ -205,7 +208,7 @@ class ProtectorTrainer:
         Twenty times cheaper than a full step, and the detector's gradient, which is large and
         knows nothing of privacy, does not drown it.
         """
-        losses = _coarseness_losses(batch["shut"], coarseness_of(logits))
+        losses = _coarseness_losses(batch, coarseness_of(logits))
         self._descend(losses["coarseness"] + losses["idle"])
         self._smooth({name: float(value.detach()) for name, value in losses.items()})
         self._state.step += 1

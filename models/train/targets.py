@@ -94,16 +94,26 @@ def _pool(patch: Image, cell: float) -> Image:
     return resized(small, width, height)
 
 
-def shut_bands(regions: list[Region], height: int, width: int, bands: int) -> npt.NDArray[np.float32]:
-    """Which gates have to be shut: [bands, height/8, width/8], 1 where detail must not pass.
+def shut_bands(
+    regions: list[Region], height: int, width: int, bands: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Which gates have to be shut, and how much each block counts.
 
     Band k carries detail of 2**k to 2**(k+1) pixels, so it is shut where 2**k is below the cell.
+
+    Returns:
+        [bands, height/8, width/8], 1 where detail must not pass; and [1, height/8, width/8], above 1 in
+        small regions: without it their few blocks drown in those of large ones.
     """
     shut = np.zeros((bands, height // 8, width // 8), np.float32)
+    importance = np.ones((1, height // 8, width // 8), np.float32)
     for region in regions:
         left, top, right, bottom = region.grown(0.12).clipped(height, width)
         if right <= left or bottom <= top:
             continue
         count = min(bands, max(1, int(np.ceil(np.log2(max(region.cell, 1.01))))))
-        shut[:count, top // 8 : -(-bottom // 8), left // 8 : -(-right // 8)] = 1
-    return shut
+        blocks = np.s_[top // 8 : -(-bottom // 8), left // 8 : -(-right // 8)]
+        shut[:count][(slice(None), *blocks)] = 1
+        weight = float(np.clip(160 / max(region.height, 1), 0.5, 8))
+        importance[0][blocks] = np.maximum(importance[0][blocks], weight)
+    return shut, importance

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 from base.frames import ClearFrame  # noqa: E402
 from models import load_protector  # noqa: E402
 from models.pyramid import GATE_ONE, GatedPyramid  # noqa: E402
-from models.train.networks import BANDS, Generator, gated_pyramid, gates_of  # noqa: E402
+from models.train.networks import BANDS, Generator, gated_pyramid, gates_of, with_margin  # noqa: E402
 
 pytestmark = pytest.mark.train
 
@@ -63,6 +63,11 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
 def test_the_ends_of_coarseness_open_and_shut_everything(logit: float, gates: list[int]) -> None:
     logits = torch.full((1, 1 + BANDS, 1, 1), logit)
     assert gates_of(logits)[0].flatten().tolist() == gates
+
+
+def test_a_margin_coarsens_what_was_found_and_leaves_the_background() -> None:
+    logits = torch.tensor([-1.0, 0.0, 0.5, 2.0, 5.0]).reshape(1, 1, 1, 5)
+    assert with_margin(logits, 0.5).flatten().tolist() == [-1.0, 0.0, 0.75, 2.5, 5.5]
 
 
 def test_a_band_passes_only_where_all_coarser_ones_do() -> None:

@@ -18,7 +18,8 @@ from models.train.targets import Kind, Region, hide_regions, shut_bands
 )
 def test_a_face_keeps_at_most_three_and_a_half_cells_of_its_height(height: int, bands: int) -> None:
     region = Region(Kind.FACE, 64, 64, height * 0.8, height)
-    shut = shut_bands([region], 512, 512, 6)
+    shut, importance = shut_bands([region], 512, 512, 6)
+    assert importance[0, 8, 8] == pytest.approx(min(8, max(1, 160 / height)))
     assert shut[:, 8, 8].tolist() == [1.0] * bands + [0.0] * (6 - bands)
     assert shut[:, 0, 0].sum() == 0
 
@@ -46,4 +47,4 @@ def test_regions_outside_the_picture_are_ignored() -> None:
     hide_regions(
         target, target.copy(), [Region(Kind.TEXT, -50, -50, 20, 20), Region(Kind.PLATE, 63, 63, 9, 9)]
     )
-    assert shut_bands([Region(Kind.FACE, 70, 70, 5, 5)], 64, 64, 6).sum() == 0
+    assert shut_bands([Region(Kind.FACE, 70, 70, 5, 5)], 64, 64, 6)[0].sum() == 0
