@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from base.errors import LimitExceeded
+from base.errors import LimitExceeded, UsageError
 
 
 @contextmanager
@@ -48,13 +49,32 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; never waits, as opening a pipe without a writer would.
+
+    Raises:
+        UsageError: it is something else: a folder, a pipe, a device.
+        OSError: it is missing or not readable.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    # Asked of the open file, not of the name, which somebody could swap in between.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        message = f"{path.name}: not a regular file"
+        raise UsageError(message)
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """Read a whole file of at most ``max_bytes``.
+    """Read a whole regular file of at most ``max_bytes``.
 
     Raises:
         LimitExceeded: the file is longer.
+        UsageError: it is no regular file.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         message = f"{path.name}: longer than the limit of {max_bytes} bytes"

@@ -12,6 +12,7 @@ from camera.broadcast import QueueLimits, Subscription, WhenFull
 from camera.pipeline import FrameProtector, Pipeline, PipelineOptions
 from camera.publisher import CodingOptions
 from camera.sources import Source, open_source
+from camera.sources.uri import SourceKind, parse_uri
 from camera.stats import PipelineStats
 from codec.container import ContainerWriter
 from keys import CameraKey, EpochRing
@@ -66,13 +67,14 @@ def protect_file(
             time of last change.
 
     Raises:
-        UsageError: bad names or options; source and target are the same file.
+        UsageError: bad names or options; the source is a pipe or a device, or the target.
         MediaError: the source cannot be read, or the target cannot be written.
     """
     began_s = time.monotonic()
     if isinstance(source, Source):
         opened = source
     else:
+        _refuse_endless(str(source))
         _refuse_same(source, target)
         opened = open_source(str(source), start_unix_us=start_unix_us)
     pipeline = Pipeline(opened, protector, camera_key, epochs, PipelineOptions(coding or CodingOptions()))
@@ -130,6 +132,15 @@ def _refuse_failure(pipeline: Pipeline, source: Source, *, empty: bool = False) 
     if empty:
         message = f"source {source.name}: no picture"
         raise MediaError(message)
+
+
+def _refuse_endless(source: str) -> None:
+    """A pipe or a device may never begin or never end; `camera run` is for those."""
+    uri = parse_uri(source)
+    path = Path(uri.target)
+    if uri.kind is SourceKind.V4L2 or (uri.kind is SourceKind.FILE and path.exists() and not path.is_file()):
+        message = f"{source}: expected a regular file, got a pipe or a device"
+        raise UsageError(message)
 
 
 def _refuse_same(source: str | Path, target: Path) -> None:

@@ -42,6 +42,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         message = f"{path}: {error.strerror}"
         raise UsageError(message) from error
+    except UsageError:  # a ValueError too
+        raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark is not None else ""

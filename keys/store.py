@@ -1,7 +1,8 @@
 """Key files on disk: NAME.recipient, NAME.identity, NAME.camera, NAME.pub.
 
 Private files are created with mode 0600 and never overwritten. Public ones may be written again with the same
-content. Missing or unreadable files raise the operating system's own `OSError`.
+content. Missing or unreadable files raise the operating system's own `OSError`; folders, pipes and devices
+`UsageError`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import final
 
 from base.errors import KeyUnavailable, LimitExceeded, UsageError
-from base.files import atomic_write, read_bounded
+from base.files import atomic_write, open_regular, read_bounded
 from keys import key_files, textfile
 from keys.camera import CameraKey, CameraPublic
 from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity, passphrase_bytes
@@ -186,7 +187,7 @@ def _write_private(path: Path, data: bytes) -> Path:
 
 
 def _read_private(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(textfile.MAX_FILE_BYTES + 1)
         # Asked of the open file, not of the name, which somebody could swap in between.
         status = os.fstat(file.fileno())

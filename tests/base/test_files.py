@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from base.errors import LimitExceeded
+from base.errors import LimitExceeded, UsageError
 from base.files import atomic_file, atomic_write, read_bounded
 
 
@@ -32,3 +33,11 @@ def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     assert len(read_bounded(target, 11)) == 11
     with pytest.raises(LimitExceeded, match="limit of 10 bytes"):
         read_bounded(target, 10)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(UsageError, match="not a regular file"):
+            read_bounded(other, 10)

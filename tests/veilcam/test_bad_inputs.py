@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,37 @@ def test_a_key_file_of_the_wrong_kind_is_a_mistake_of_usage(
     assert 1 <= len(ended.err.splitlines()) <= 2
     assert "Traceback" not in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+_KEYS = "-r keys/custodian.recipient -c keys/gate.camera"
+PIPES = (
+    f"protect {{pipe}} -o {{out}} {_KEYS}",
+    f"protect file:{{pipe}} -o {{out}} {_KEYS}",
+    "protect clip.mp4 -o {out} -r {pipe} -c keys/gate.camera",
+    "protect clip.mp4 -o {out} -r keys/custodian.recipient -c {pipe}",
+    "verify {pipe} --camera keys/gate.pub",
+    "verify protected.mp4 --camera {pipe}",
+    "decode {pipe} -o {out} --identity keys/custodian.identity",
+    "decode protected.mp4 -o {out} --identity {pipe}",
+    "detect {pipe} --detector hog",
+    "keys show {pipe}",
+    "camera run --config {pipe}",
+    f"camera run --source clip.mp4 {_KEYS} --listen 127.0.0.1:0 --token-file {{pipe}}",
+)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", PIPES)
+def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(
+    studio: Studio, tmp_path: Path, line: str
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ended = studio.call(*line.format(pipe=pipe, out=tmp_path / "out.mp4").split())
+    assert ended.exit_code == 2, ended.err
+    assert "regular file" in ended.err
+    assert 1 <= len(ended.err.splitlines()) <= 2
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_a_private_camera_key_that_others_may_read_is_refused_with_the_remedy(

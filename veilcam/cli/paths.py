@@ -9,15 +9,17 @@ from base.errors import UsageError
 
 
 def existing_file(path: Path, role: str) -> Path:
-    """``path``, which is a file that can be read.
+    """``path``, which is a regular file that can be read.
 
     Raises:
-        UsageError: it is missing, a folder, or not readable.
+        UsageError: it is missing, a folder, a pipe or a device, or not readable.
     """
     if not path.exists():
         raise UsageError(f"{role}: no such file: {path}")
     if path.is_dir():
         raise UsageError(f"{role}: expected a file, got a folder: {path}")
+    if not path.is_file():  # opening a pipe could wait for its writer for ever
+        raise UsageError(f"{role}: expected a regular file, got a pipe or a device: {path}")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{role}: not readable: {path}")
     return path
