@@ -7,6 +7,7 @@ header and no session id.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from aiohttp.abc import AbstractAccessLogger
 
 from base.errors import VeilError
 from camera.access import AccessToken, ListenAddress, RateLimiter, is_loopback_host, require_safe
+from camera.connections import ConnectionGate
 from camera.page import load_page
 from camera.problems import problem
 from camera.state import CameraView
@@ -31,8 +33,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})  # probes carry no token; they tell nothing worth one
 CHANGING = frozenset({"POST", "PATCH", "DELETE"})
 EXPOSED = "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After"
-KEEPALIVE_S = 30.0
 SHUTDOWN_S = 5.0
+BACKLOG = 128
 LINGER_S = 1.0  # how long a body that was already refused is read on
 
 SECURITY_HEADERS = {
@@ -63,6 +65,8 @@ class HttpOptions:
     changes_burst: int = 60
     failures_per_s: float = 0.2  # wrong tokens per client address
     failures_burst: int = 10
+    header_timeout_s: float = 10.0  # from a connection's begin or last answer to a request's complete header
+    max_connections: int = 256
 
 
 class HttpServer:
@@ -85,6 +89,7 @@ class HttpServer:
         view.add_routes(self.app.router)
         WhepEndpoint(view.viewers).add_routes(self.app.router)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
         self._port = self._options.listen.port
 
     async def start(self) -> None:
@@ -97,20 +102,27 @@ class HttpServer:
             self.app,
             access_log=access_logger,
             access_log_class=AccessLogger,
-            keepalive_timeout=KEEPALIVE_S,
+            keepalive_timeout=self._options.header_timeout_s,
             lingering_time=LINGER_S,
             shutdown_timeout=SHUTDOWN_S,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._options.listen.host, self._options.listen.port)
         try:
-            await site.start()
+            self._listener = await self._bind(self._runner)
         except OSError as error:
             await self.close()
             listen = self._options.listen
             message = f"cannot listen on {listen.host} port {listen.port}: {os.strerror(error.errno or 0)}"
             raise ListenError(message) from error
-        self._port = int(self._runner.addresses[0][1])
+        self._port = int(self._listener.sockets[0].getsockname()[1])
+
+    async def _bind(self, runner: web.AppRunner) -> asyncio.Server:
+        """As `web.TCPSite` does, with the gate in front."""
+        assert runner.server is not None  # noqa: S101  # set up; for the type checker
+        gate = ConnectionGate(runner.server, self._options.max_connections)
+        listen = self._options.listen
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(gate, listen.host, listen.port, backlog=BACKLOG)
 
     @property
     def url(self) -> str:
@@ -119,6 +131,9 @@ class HttpServer:
 
     async def close(self) -> None:
         """Stop serving; waits at most 5 s for open requests."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

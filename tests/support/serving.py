@@ -42,11 +42,17 @@ async def serving(
     burst: int = 60,
     options: TrackOptions | None = None,
     recorder: Callable[[], RecorderState | None] = lambda: None,
+    header_timeout_s: float = 10.0,
+    max_connections: int = 256,
 ) -> AsyncIterator[Serving]:
     """Serve ``camera`` until the block ends; then everything is closed."""
     viewers = Viewers(camera, max_viewers=max_viewers, options=options)
     http_options = HttpOptions(
-        listen=ListenAddress("127.0.0.1", 0), token=AccessToken(token) if token else None, changes_burst=burst
+        listen=ListenAddress("127.0.0.1", 0),
+        token=AccessToken(token) if token else None,
+        changes_burst=burst,
+        header_timeout_s=header_timeout_s,
+        max_connections=max_connections,
     )
     server = HttpServer(CameraView("yard", camera, viewers, recorder), http_options)
     await server.start()
