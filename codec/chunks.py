@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from base.errors import Malformed, Truncated
+from base.errors import FormatError, Malformed, Truncated
 from codec.access_unit import AccessUnit
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.reader import Reader
@@ -67,6 +68,28 @@ def sealed_bodies(unit: AccessUnit, limits: Limits = DEFAULT_LIMITS) -> tuple[by
         text = f"access unit: {len(bodies)} sealed chunks, limit is {limits.max_chunks_per_unit}"
         raise Malformed(text)
     return bodies
+
+
+def each_sealed_body(unit: AccessUnit, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes | FormatError]:
+    """As `sealed_bodies`, for reading what is left of a damaged unit: a bad message costs itself alone.
+
+    Of too many messages the first ones are given; the error in the last place says so.
+    """
+    num_seen = 0
+    for nal in unit.nals:
+        if veilcam_kind(nal) != SeiKind.SEALED:
+            continue
+        num_seen += 1
+        if num_seen > limits.max_chunks_per_unit:
+            yield Malformed(f"access unit: more than {limits.max_chunks_per_unit} sealed chunks")
+            return
+        try:
+            message = read_veilcam(nal, limits)
+        except FormatError as error:
+            yield error
+        else:
+            if message is not None:
+                yield message[1]
 
 
 def chunk_room(free_bytes: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from base.errors import AuthenticationFailed, FormatError, LimitExceeded
-from codec.chunks import NO_RECORD_START, RECORD_START_BYTES, SealedChunk, sealed_bodies
+from codec.chunks import NO_RECORD_START, RECORD_START_BYTES, SealedChunk, each_sealed_body
 from codec.digests import chunk_aad, header_digest, unit_digest
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.packets import RecordKind, SealedPacket, SealedStream
@@ -155,14 +155,13 @@ class _Chunks:
     def open_all(self, view: SegmentView) -> None:
         for frame, viewed in view.own_units():
             where = f"frame {frame.frame_index}"
-            try:
-                bodies = sealed_bodies(viewed.unit, self._limits)
-            except FormatError as error:
-                self.problems.append(Problem(Loss.CHUNK_REFUSED, f"{where}: {error}"))
-                continue
+            bodies = tuple(each_sealed_body(viewed.unit, self._limits))
             picture = unit_digest(bytes(frame), viewed.unit) if bodies else b""
             for body in bodies:
-                self._open(body, picture, where)
+                if isinstance(body, FormatError):
+                    self.problems.append(Problem(Loss.CHUNK_REFUSED, f"{where}: {body}"))
+                else:
+                    self._open(body, picture, where)
 
     def _open(self, body: bytes, picture: bytes, where: str) -> None:
         try:

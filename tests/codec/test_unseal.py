@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from base.errors import AuthenticationFailed, NoMatchingIdentity
@@ -9,6 +11,7 @@ from codec.packets import RecordKind
 from codec.reader import Tlv
 from codec.records import SealedMode
 from codec.segments import SegmentView
+from codec.sei import VEILCAM_UUID, SeiKind, pack_veilcam, veilcam_kind
 from codec.unseal import Loss, OpenedSegment, open_segment, unwrap_segment_epoch
 from keys import EpochKey
 from keys.secret import SecretBytes
@@ -144,6 +147,40 @@ def test_a_wrapped_key_that_was_changed_is_an_authentication_failure() -> None:
     at = stream.units[0].nals[2].index(body[-60:-20])
     with pytest.raises(AuthenticationFailed):
         open_segment(_view(stream.flip_bit(0, nal=2, byte=at)), [stream.identity])
+
+
+def _broken(sealed: bytes, damage: str) -> bytes:
+    version_at = sealed.index(VEILCAM_UUID) + len(VEILCAM_UUID)
+    return {
+        "version": sealed[:version_at] + b"\x7f" + sealed[version_at + 1 :],
+        "stop bit": sealed[:-1] + b"\x01",
+        "second message": sealed[:-1] + b"\x05\x01x" + sealed[-1:],
+        "empty": pack_veilcam(SeiKind.SEALED, b""),
+    }[damage]
+
+
+@pytest.mark.parametrize("damage", ["version", "stop bit", "second message", "empty"])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_broken_message_costs_no_other_chunk_of_its_unit(damage: str, is_before: bool) -> None:
+    unit = SPREAD.units[3]
+    (place,) = (at for at, nal in enumerate(unit.nals) if veilcam_kind(nal) == SeiKind.SEALED)
+    at = place if is_before else place + 1
+    nals = (*unit.nals[:at], _broken(unit.nals[place], damage), *unit.nals[at:])
+    (opened,) = _opened(SPREAD.edit(3, replace(unit, nals=nals)))
+    assert opened.packets == SPREAD.packets
+    assert _losses(opened) == {Loss.CHUNK_REFUSED}
+    assert len(opened.problems) == 1
+
+
+def test_of_more_chunks_than_a_unit_may_hold_the_first_ones_open() -> None:
+    unit = SPREAD.units[3]
+    more = tuple(SealedChunk(0, index, bytes(40)).nal() for index in range(1_000, 1_003))
+    (view,) = SPREAD.edit(3, replace(unit, nals=unit.nals + more)).views()
+    opened = open_segment(view, [SPREAD.identity], limits=Limits(max_chunks_per_unit=2))
+    assert opened.packets == SPREAD.packets
+    details = [problem.detail for problem in opened.problems]
+    assert len(details) == 2
+    assert "more than 2 sealed chunks" in details[1]
 
 
 def test_duplicated_units_change_nothing() -> None:
