@@ -135,9 +135,9 @@ class _Survey:
         self.unusable: list[Unusable] = []
         with evidence.units(options.limits) as units:
             for checked in examine(units, camera, options.limits):
-                row = SegmentRow.of(checked.ordinal, checked.evidence)
+                row = checked.row()
                 rows.append(row)
-                roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key)
+                roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key, times=checked.times)
                 found = candidate_of(checked, row.name)
                 if isinstance(found, Candidate):
                     self.candidates.append(found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from base.version import __version__
 from codec.evidence import Letter, SegmentEvidence
 from forensics.canonical import MAX_INTEGER, JsonObject, JsonValue
 from forensics.selection import iso_time
+from forensics.times import TimesNote
 from forensics.verdict import Conclusion, Verdict
 
 REPORT_VERSION = 1
@@ -49,6 +51,8 @@ class SegmentRow:
         frames_received: pictures of the segment that are here.
         letters: one per picture, see `codec.evidence.Letter`.
         reasons: at most 50 sentences; `num_reasons` counts all.
+        times: what is odd about the times at which the container shows the pictures; TAMPERED if that is
+            their order.
     """
 
     ordinal: int
@@ -64,10 +68,12 @@ class SegmentRow:
     verdict: Verdict
     reasons: tuple[str, ...]
     num_reasons: int
+    times: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ordinal: int, evidence: SegmentEvidence) -> SegmentRow:
+    def of(cls, ordinal: int, evidence: SegmentEvidence, times: Sequence[TimesNote] = ()) -> SegmentRow:
         """Make the row for one segment's evidence."""
+        is_reordered = any(note.is_reordered for note in times)
         return cls(
             ordinal=ordinal,
             stream_id=_hex(evidence.stream_id),
@@ -79,9 +85,10 @@ class SegmentRow:
             frames_expected=evidence.num_signed,
             frames_received=evidence.num_present,
             letters=evidence.letters,
-            verdict=evidence.verdict,
+            verdict=Verdict.TAMPERED if is_reordered else evidence.verdict,
             reasons=tuple(str(finding) for finding in evidence.findings[:_MAX_REASONS]),
             num_reasons=len(evidence.findings),
+            times=tuple(note.text for note in times),
         )
 
     @property
@@ -105,6 +112,7 @@ class SegmentRow:
             "verdict": self.verdict.value,
             "reasons": list(self.reasons),
             "num_reasons": self.num_reasons,
+            "times": list(self.times),
         }
 
 
@@ -203,7 +211,12 @@ def evidence_text(report: VerificationReport) -> list[str]:
     counts = [f"{n} {LETTERS[letter]}" for letter, n in totals.frames.items() if n]
     lines.append(f"  pictures  {'; '.join(counts) or 'none'}")
     lines += [f"  damage    {text}" for text in report.damage[:_MAX_TEXT_ROWS]]
-    odd = [row for row in report.segments if row.reasons and row.verdict is not Verdict.AUTHENTIC]
+    timed = [f"  times     {row.name}: {text}" for row in report.segments for text in row.times]
+    lines += timed[:_MAX_TEXT_ROWS]
+    if len(timed) > _MAX_TEXT_ROWS:
+        lines.append(f"  and {len(timed) - _MAX_TEXT_ROWS} more odd times; all are in the JSON report")
+    has_text = (row for row in report.segments if row.reasons or row.times)
+    odd = [row for row in has_text if row.verdict is not Verdict.AUTHENTIC]
     lines += [f"  {row.name:<12}{row.verdict.name:<13}{row.letters[:60]}" for row in odd[:_MAX_TEXT_ROWS]]
     if len(odd) > _MAX_TEXT_ROWS:
         lines.append(f"  and {len(odd) - _MAX_TEXT_ROWS} more segments; all are in the JSON report")

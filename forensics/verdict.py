@@ -5,7 +5,8 @@ The rules, in order; the first that applies decides:
 1. TAMPERED: some finding is tampering (`codec.evidence.Reason`), or pictures without any data of
    ours stand in a recording that has some. (Such pictures before the first key frame do not
    count: nothing can show them.) Or the file has other tracks of pictures, sound or text: a
-   player may show those, and the camera made one track.
+   player may show those, and the camera made one track. Or the container's times show pictures in
+   another order than the signed one.
 2. UNSIGNED: no picture has data of ours. There is nothing to check.
 3. UNVERIFIABLE: no camera key was given; or no segment verifies; or something is of a newer
    format; or a segment other than the file's last one has lost its signature, so that pictures
@@ -23,9 +24,11 @@ stream from its start.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codec.evidence import Finding, Reason, SegmentEvidence, Verdict, Weight
+from forensics.times import TimesNote
 
 __all__ = ["Conclusion", "RollUp", "Verdict"]
 
@@ -96,8 +99,16 @@ class RollUp:
         self._unsigned: list[str] = []
         self._lost_signature: str | None = None  # of the segment added last
 
-    def add(self, evidence: SegmentEvidence, *, starts_with_key: bool) -> None:
-        """Take one segment's evidence; ``starts_with_key``: its first picture here is a key frame."""
+    def add(
+        self, evidence: SegmentEvidence, *, starts_with_key: bool, times: Sequence[TimesNote] = ()
+    ) -> None:
+        """Take one segment's evidence.
+
+        Args:
+            evidence: see there.
+            starts_with_key: its first picture here is a key frame.
+            times: what is odd about the times at which the container shows it.
+        """
         name = segment_name(evidence, self._num_segments)
         is_leading = self._num_segments == self._num_unsigned == 0 and not starts_with_key
         self._num_segments += 1
@@ -107,6 +118,9 @@ class RollUp:
             self._lost_signature = None
         for finding in evidence.findings:
             self._take(finding, name, is_leading=is_leading)
+        for note in times:
+            if note.is_reordered:
+                self._causes.add(Verdict.TAMPERED, f"{name}: {note.text}")
 
     def _take(self, finding: Finding, name: str, *, is_leading: bool) -> None:
         text = f"{name}: {finding}"

@@ -13,6 +13,7 @@ from codec.segments import SegmentView, read_segments
 from codec.verify import check_segment
 from forensics.input_file import Advance, Evidence, EvidenceUnits
 from forensics.report import SegmentRow, VerificationReport
+from forensics.times import ContainerTimes, TimesNote
 from forensics.verdict import RollUp
 from keys import CameraPublic
 
@@ -46,8 +47,8 @@ def verify(
         roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=is_excerpt)
         with evidence.units(limits) as units:
             for checked in examine(units, camera, limits):
-                rows.append(SegmentRow.of(checked.ordinal, checked.evidence))
-                roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key)
+                rows.append(checked.row())
+                roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key, times=checked.times)
                 if advance is not None:
                     advance(units.share)
             damage = tuple(describe_damage(problem) for problem in units.reader.problems[:_MAX_DAMAGE])
@@ -62,16 +63,26 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class CheckedSegment:
-    """A segment with its evidence; ``ordinal`` is its place in the file."""
+    """A segment with its evidence.
+
+    Attributes:
+        ordinal: its place in the file.
+        times: what is odd about when the container shows its pictures.
+    """
 
     ordinal: int
     view: SegmentView
     evidence: SegmentEvidence
+    times: tuple[TimesNote, ...] = ()
 
     @property
     def starts_with_key(self) -> bool:
         """The first picture here is a key frame."""
         return self.view.units[0].unit.is_keyframe
+
+    def row(self) -> SegmentRow:
+        """For the tables of a report."""
+        return SegmentRow.of(self.ordinal, self.evidence, self.times)
 
 
 def examine(
@@ -81,6 +92,7 @@ def examine(
     previous: SegmentEvidence | None = None
     reader = units.reader
     sets = reader.track.parameter_sets
+    times = ContainerTimes(reader.track.container)
     for ordinal, view in enumerate(read_segments(reader, limits)):
         previous = check_segment(
             view,
@@ -90,7 +102,7 @@ def examine(
             may_be_cut=reader.last_may_be_cut,
             limits=limits,
         )
-        yield CheckedSegment(ordinal, view, previous)
+        yield CheckedSegment(ordinal, view, previous, times.check(view))
 
 
 def describe_damage(problem: ReadProblem) -> str:
