@@ -17,14 +17,14 @@ from base.errors import NoMatchingIdentity, UsageError, VeilError
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.muxer import MUXER_OF_SUFFIX
 from forensics.canonical import JsonObject
-from forensics.decode_report import DecodeReport, OpenedRow, Outcome, OutputFile
+from forensics.decode_report import DecodeReport, OpenedRow, Outcome
 from forensics.extract import Extraction
 from forensics.input_file import Advance, Evidence, printable_name
 from forensics.ledger import Ledger, default_ledger_path
 from forensics.opening import Opening, Purpose, Request, ranges_text, record_refusal
 from forensics.output_folder import OutputFolder
 from forensics.plan import Candidate, Plan, Proof, Unusable, candidate_of, make_plan
-from forensics.report import InputFile, SegmentRow, VerificationReport
+from forensics.report import FileDigest, SegmentRow, VerificationReport
 from forensics.selection import TimeRange
 from forensics.verdict import RollUp
 from forensics.verify_file import describe_damage, examine
@@ -128,7 +128,7 @@ class _Survey:
     def __init__(
         self, evidence: Evidence, camera: CameraPublic | None, options: DecodeOptions, advance: Advance
     ) -> None:
-        described: InputFile = evidence.describe()
+        described: FileDigest = evidence.describe()
         roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=options.is_excerpt)
         rows: list[SegmentRow] = []
         self.candidates: list[Candidate] = []
@@ -228,7 +228,7 @@ class _Job:
             purpose=self._options.purpose,
         )
 
-    def _report(self, extraction: Extraction, opening: Opening, output: OutputFile | None) -> DecodeReport:
+    def _report(self, extraction: Extraction, opening: Opening, output: FileDigest | None) -> DecodeReport:
         delivered = extraction.delivered
         return DecodeReport(
             verification=self._survey.verification,

@@ -11,6 +11,7 @@ from forensics.plan import Proof
 from forensics.report import (
     REPORT_VERSION,
     TOOL,
+    FileDigest,
     VerificationReport,
     evidence_json,
     evidence_text,
@@ -81,19 +82,6 @@ class TrackDigest:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputFile:
-    """The file that was written."""
-
-    name: str
-    num_bytes: int
-    sha256: str
-
-    def as_json(self) -> JsonObject:
-        """Return it as a JSON object."""
-        return {"name": self.name, "bytes": self.num_bytes, "sha256": self.sha256}
-
-
-@dataclass(frozen=True, slots=True)
 class DecodeReport:
     """Everything about one opening.
 
@@ -110,7 +98,7 @@ class DecodeReport:
     """
 
     verification: VerificationReport
-    output: OutputFile | None
+    output: FileDigest | None
     tracks: tuple[TrackDigest, ...]
     opened: tuple[OpenedRow, ...]
     asked_us: tuple[int | None, int | None]

@@ -13,7 +13,7 @@ from typing import BinaryIO, Self
 from base.errors import MediaError
 from codec.container import UnitReader, read_access_units
 from codec.limits import DEFAULT_LIMITS, Limits
-from forensics.report import InputFile
+from forensics.report import FileDigest
 
 _BLOCK_BYTES = 1 << 20
 
@@ -55,14 +55,14 @@ class Evidence:
     ) -> None:
         os.close(self._descriptor)
 
-    def describe(self) -> InputFile:
+    def describe(self) -> FileDigest:
         """Hash the whole file."""
         digest = hashlib.sha256()
         offset = 0
         while block := os.pread(self._descriptor, _BLOCK_BYTES, offset):
             offset += len(block)
             digest.update(block)
-        return InputFile(printable_name(self.path), offset, digest.hexdigest())
+        return FileDigest(printable_name(self.path), offset, digest.hexdigest())
 
     def units(self, limits: Limits = DEFAULT_LIMITS) -> EvidenceUnits:
         """Read the access units from the start.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from base.errors import UsageError, VeilError
 from forensics.canonical import JsonObject, JsonValue
 from forensics.ledger import Ledger, LedgerEntry
-from forensics.report import TOOL, InputFile, json_time
+from forensics.report import TOOL, FileDigest, json_time
 
 MAX_TEXT = 2000
 _MAX_IDS = 16
@@ -36,7 +36,7 @@ class Purpose:
 class Request:
     """What is to be opened, and why."""
 
-    input: InputFile
+    input: FileDigest
     output_name: str
     camera_ids: Sequence[str]
     identity_ids: Sequence[str]

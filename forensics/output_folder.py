@@ -17,8 +17,8 @@ from typing import Self
 from base.errors import MediaError
 from base.files import sync_folder
 from forensics.canonical import JsonObject
-from forensics.decode_report import OutputFile
 from forensics.input_file import printable_name
+from forensics.report import FileDigest
 
 _BLOCK_BYTES = 1 << 20
 _MODE = 0o600  # opened footage is its owner's; sharing it is a decision
@@ -76,7 +76,7 @@ class OutputFolder:
         """Return where to write what will be called ``name``."""
         return self._folder / name
 
-    def describe(self, path: Path) -> OutputFile:
+    def describe(self, path: Path) -> FileDigest:
         """Hash a finished file and make it private."""
         path.chmod(_MODE)
         digest = hashlib.sha256()
@@ -85,7 +85,7 @@ class OutputFolder:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
                 num_bytes += len(block)
-        return OutputFile(printable_name(path), num_bytes, digest.hexdigest())
+        return FileDigest(printable_name(path), num_bytes, digest.hexdigest())
 
     def add_json(self, name: str, document: JsonObject) -> str:
         """Write a document and return its SHA-256."""

@@ -29,8 +29,8 @@ LETTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class InputFile:
-    """The file that was read. SHA-256 over all of it."""
+class FileDigest:
+    """A file that was read or written. SHA-256 over all of it."""
 
     name: str
     num_bytes: int
@@ -149,7 +149,7 @@ class VerificationReport:
         damage: where the file itself could not be read.
     """
 
-    input: InputFile
+    input: FileDigest
     camera_id: str | None
     conclusion: Conclusion
     segments: tuple[SegmentRow, ...]

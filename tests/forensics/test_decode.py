@@ -123,8 +123,8 @@ def test_the_report_file_says_what_was_done(recording: Recording, tmp_path: Path
     )
     written = json.loads(report_path(out).read_text())
     assert written == report.as_json()
-    assert written["input"]["sha256"] == _sha256(recording.path)
-    assert written["output"]["sha256"] == _sha256(out)
+    for described, path in ((written["input"], recording.path), (written["output"], out)):
+        assert described == {"name": path.name, "bytes": path.stat().st_size, "sha256": _sha256(path)}
     assert written["verdict"] == "authentic"
     assert written["protector_models"] == ["5a" * 8]
     assert written["recipients_used"] == [recording.identity.recipient.recipient_id.hex()]
