@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from base.errors import VeilError
+from base.memory import keep_freed_memory
 from bench import live_browser
 from camera.access import ListenAddress
 from camera.broadcast import Broadcast, QueueLimits, Subscription, WhenFull
@@ -150,6 +151,7 @@ class Options:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
+    keep_freed_memory()
     try:
         report = asyncio.run(_measure(options))
     except VeilError as error:
@@ -213,7 +215,7 @@ async def _camera(options: Options) -> AsyncIterator[tuple[CameraService, Record
 
 
 def _protector(name: str) -> FrameProtector:
-    return BlurProtector() if name == "blur" else load_protector()
+    return BlurProtector() if name == "blur" else load_protector(refresh=2)
 
 
 async def _until_live(service: CameraService) -> None:

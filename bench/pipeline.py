@@ -27,6 +27,7 @@ import av
 import numpy as np
 
 from base.errors import VeilError
+from base.memory import keep_freed_memory
 from camera.broadcast import WhenFull
 from camera.pipeline import Pipeline, PipelineOptions
 from camera.publisher import LIVE_H264_PRESET, CodingOptions
@@ -71,8 +72,9 @@ class Run:
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     machine = _machine()
+    keep_freed_memory()
     try:
-        protector = load_protector(threads=options.threads)
+        protector = load_protector(threads=options.threads, refresh=options.refresh)
         with _clip(options.clip, parse_size(options.size), options.rate) as clip:
             runs = [
                 _measure(clip, sealed, kind, options.seconds, protector)
@@ -104,6 +106,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=15, help="per run, after one second of warm-up")
     parser.add_argument("--sealed", action="append", choices=["copy", "h264", "hevc", "av1", "ffv1", "none"])
+    parser.add_argument(
+        "--refresh", type=int, default=2, help="look for faces in every n-th picture (camera run: 2)"
+    )
     parser.add_argument("--threads", type=int, default=None, help="of the protector")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)

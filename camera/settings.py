@@ -83,6 +83,7 @@ class CameraSettings(_Section):
     read_timeout_s: float = Field(default=5.0, gt=0, le=120)
     queue_frames: int = Field(default=2, ge=1, le=64)
     protector_threads: int | None = Field(default=None, ge=1, le=64)
+    protector_refresh: int = Field(default=2, ge=1, le=10)  # look for faces in every n-th picture
     coding: CodingSettings = Field(default_factory=CodingSettings)
     segments: SegmentSettings = Field(default_factory=SegmentSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from base.errors import UsageError
 from base.frames import ClearFrame, ProtectedFrame
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
 from models.pyramid import GATE_ONE, GatedPyramid
@@ -57,6 +58,9 @@ class _Size:
         self.chroma_scratch = np.empty((padded[0] // 2, padded[1] // 2), np.int16)
         self.luma_pyramid = GatedPyramid(*padded, card.bands)
         self.chroma_pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1)
+        self.held: tuple[Array, Array] | None = None  # gates and thresholds in force
+        self.newest: Array | None = None  # gates as the network gave them last
+        self.age = 0  # pictures since then
         self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
         self.redraw: Session = open_session(graphs[1], (self.luma, self.chroma), threads=threads)
 
@@ -79,6 +83,12 @@ class _Size:
             buffer[:, width:] = buffer[:, width - 1 : width]
 
 
+def _widened(gates: Array) -> Array:
+    """Every block as shut as the most shut of its eight neighbours: [1, bands, h, w]."""
+    kernel = np.ones((3, 3), np.uint8)
+    return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates[0]])[None]
+
+
 def _add_phases(plane: Array, phases: npt.NDArray[np.int8], scratch: npt.NDArray[np.int16]) -> Array:
     """``plane`` [H, W] plus its change given by phase [s * s, H/s, W/s], clipped."""
     stride = int(len(phases) ** 0.5)
@@ -93,11 +103,14 @@ class Protector:
     """The generator. Frames of any even size; safe to call from several threads, one frame at a time.
 
     Guards nothing by itself: the caller decides where the clear frame goes. Deterministic for
-    the same weights, backend and input.
+    the same weights, backend and input (with ``refresh`` above 1: the same inputs so far).
     """
 
-    def __init__(self, card: ModelCard, graphs: tuple[bytes, bytes], threads: int) -> None:
+    def __init__(self, card: ModelCard, graphs: tuple[bytes, bytes], threads: int, refresh: int = 1) -> None:
+        if refresh < 1:
+            raise UsageError(f"refresh: expected 1 or more pictures, got {refresh}")
         self._card = card
+        self._refresh = refresh
         self._graphs = graphs
         self._threads = threads
         self._size: _Size | None = None
@@ -127,7 +140,7 @@ class Protector:
         with self._lock:
             size = self._sized(frame.height, frame.width)
             size.load(frame)
-            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
+            gates, thresholds = self._maps(size)
             size.kept_luma[0, 0] = size.luma_pyramid(size.luma[0, 0], gates[0], thresholds[0])
             for index in range(2):
                 kept = size.chroma_pyramid(size.chroma[0, index], gates[0, 1:], thresholds[0, 1:])
@@ -139,18 +152,35 @@ class Protector:
             drawn = ProtectedFrame(luma[:rows, :columns], chroma[0][half], chroma[1][half], frame.time_us)
             return drawn, GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
 
+    def _maps(self, size: _Size) -> tuple[Array, Array]:
+        """Gates and thresholds for the picture loaded; see ``refresh`` of :func:`load_protector`."""
+        if self._refresh == 1:
+            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
+            return gates, thresholds
+        if size.held is None or size.age >= self._refresh:
+            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
+            safe = gates if size.newest is None else np.minimum(gates, size.newest)
+            size.newest, size.age = gates, 0
+            size.held = (_widened(safe), thresholds)
+        size.age += 1
+        return size.held
+
     def _sized(self, height: int, width: int) -> _Size:
         if self._size is None or (self._size.height, self._size.width) != (height, width):
             self._size = _Size(height, width, self._card, self._graphs, self._threads)
         return self._size
 
 
-def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None) -> Protector:
+def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None, refresh: int = 1) -> Protector:
     """The protector shipped with veilcam, checked against its card.
 
     Args:
         folder: where card and graphs lie.
         threads: for one frame; all cores (at most 4) if None.
+        refresh: look for what must be hidden in every n-th picture only. Above 1 the pictures are taken
+            as a video: a block stays as coarse as the last two looks asked for, and so do its eight
+            neighbours, so that a face may move 8 pixels between two looks. With 1 every picture
+            stands for itself.
 
     Raises:
         AuthenticationFailed: a weights file is not the one on the card.
@@ -158,4 +188,4 @@ def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None) -> Pro
     """
     card = read_card(folder / CARD)
     graphs = (read_weights(card, GATES_GRAPH, folder), read_weights(card, REDRAW_GRAPH, folder))
-    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1))
+    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1), refresh)

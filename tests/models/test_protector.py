@@ -137,3 +137,28 @@ def test_a_backend_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("models.session.installed_backends", lambda: ["onnxruntime"])
     with pytest.raises(MissingDependency, match="openvino"):
         load_protector(threads=1).protect(_frame(64, 64))
+
+
+def test_between_two_looks_every_block_stays_as_coarse_as_its_neighbours_and_the_look_before() -> None:
+    every = load_protector(threads=1)
+    video = load_protector(threads=1, refresh=2)
+    frames = [_frame(128, 192, seed=index) for index in range(4)]
+    looks = [every.protect_with_map(frame)[1].gates for frame in frames]
+    seen = [video.protect_with_map(frame)[1].gates for frame in frames]
+
+    def widened(gates: Plane) -> Plane:
+        padded = np.pad(gates, ((0, 0), (1, 1), (1, 1)), constant_values=255)
+        shifts = [
+            padded[:, y : y + gates.shape[1], x : x + gates.shape[2]] for y in range(3) for x in range(3)
+        ]
+        return np.asarray(np.minimum.reduce(shifts), np.uint8)
+
+    np.testing.assert_array_equal(seen[0], widened(looks[0]))
+    np.testing.assert_array_equal(seen[1], seen[0])  # no look at the second picture
+    np.testing.assert_array_equal(seen[2], widened(np.minimum(looks[0], looks[2])))
+    np.testing.assert_array_equal(seen[3], seen[2])
+
+
+def test_a_refresh_below_one_is_refused() -> None:
+    with pytest.raises(UsageError, match="got 0"):
+        load_protector(refresh=0)

@@ -100,6 +100,7 @@ def run(
 
 
 def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
+    from base.memory import keep_freed_memory
     from camera.access import ListenAddress, find_token
     from camera.http import HttpOptions
     from camera.pipeline import Pipeline, PipelineOptions
@@ -127,9 +128,10 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
         open_timeout_s=settings.open_timeout_s,
         read_timeout_s=settings.read_timeout_s,
     )
+    keep_freed_memory()
     pipeline = Pipeline(
         source,
-        load_protector(threads=settings.protector_threads),
+        load_protector(threads=settings.protector_threads, refresh=settings.protector_refresh),
         camera_key,
         epochs,
         PipelineOptions(settings.coding_options(), settings.queue_frames),
