@@ -249,8 +249,8 @@ class ProtectorTrainer:
         figures = {name: float(value.detach()) for name, value in losses.items()}
         shut = batch["shut"]
         if float(shut.sum()) > 0:
-            figures["open_where_shut"] = float((drawn.gates * shut).sum() / shut.sum())
-        figures["open"] = float(drawn.gates.mean())
+            figures["open_where_shut"] = float((drawn.gates.detach() * shut).sum() / shut.sum())
+        figures["open"] = float(drawn.gates.detach().mean())
         self._smooth(figures)
         if state.step > 100:
             agrees = state.smooth["utility"] < settings.utility_budget
