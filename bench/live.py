@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 
 from base.errors import VeilError
-from base.memory import keep_freed_memory
 from bench import live_browser
 from camera.access import ListenAddress
 from camera.broadcast import Broadcast, QueueLimits, Subscription, WhenFull
@@ -151,7 +150,6 @@ class Options:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
-    keep_freed_memory()
     try:
         report = asyncio.run(_measure(options))
     except VeilError as error:

@@ -27,7 +27,6 @@ import av
 import numpy as np
 
 from base.errors import VeilError
-from base.memory import keep_freed_memory
 from camera.broadcast import WhenFull
 from camera.pipeline import Pipeline, PipelineOptions
 from camera.publisher import LIVE_H264_PRESET, CodingOptions
@@ -72,7 +71,6 @@ class Run:
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     machine = _machine()
-    keep_freed_memory()
     try:
         protector = load_protector(threads=options.threads, refresh=options.refresh)
         with _clip(options.clip, parse_size(options.size), options.rate) as clip:

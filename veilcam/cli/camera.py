@@ -100,7 +100,6 @@ def run(
 
 
 def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
-    from base.memory import keep_freed_memory
     from camera.access import ListenAddress, find_token
     from camera.http import HttpOptions
     from camera.pipeline import Pipeline, PipelineOptions
@@ -128,7 +127,6 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
         open_timeout_s=settings.open_timeout_s,
         read_timeout_s=settings.read_timeout_s,
     )
-    keep_freed_memory()
     pipeline = Pipeline(
         source,
         load_protector(threads=settings.protector_threads, refresh=settings.protector_refresh),

@@ -57,7 +57,6 @@ def protect(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a protected video of IN that carries its encrypted original."""
-    from base.memory import keep_freed_memory
     from camera.protect_file import protect_file
     from camera.publisher import CodingOptions
     from models import load_protector
@@ -71,7 +70,6 @@ def protect(
     different_files(Path(source), out)
     camera_key = camera_key_from(camera)
     epochs = epochs_for(camera_key, recipient or [], sealed)
-    keep_freed_memory()
     protector = load_protector()
     with output.progress("protecting") as advance:
         made = protect_file(
