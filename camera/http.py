@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
@@ -69,11 +70,25 @@ class HttpOptions:
     max_connections: int = 256
 
 
+class ServerPart(Protocol):
+    """Something that brings routes or signals of its own: recordings, events, the access log."""
+
+    def add_to(self, app: web.Application) -> None:
+        """Put them into the application; the server's rules apply to them."""
+
+
 class HttpServer:
     """Serves one camera until closed."""
 
-    def __init__(self, view: CameraView, options: HttpOptions | None = None) -> None:
+    def __init__(
+        self, view: CameraView, options: HttpOptions | None = None, parts: Iterable[ServerPart] = ()
+    ) -> None:
         """Prepare the application; nothing is bound yet.
+
+        Args:
+            view: the camera and its viewers.
+            options: address, token, limits.
+            parts: what is served beside them.
 
         Raises:
             UsageError: the address is not loopback and there is no token.
@@ -85,9 +100,12 @@ class HttpServer:
         self._failures = RateLimiter(self._options.failures_per_s, self._options.failures_burst)
         self.app = web.Application(client_max_size=MAX_SDP_BYTES, middlewares=[self._guard])
         self.app.on_response_prepare.append(self._add_headers)
-        self.app.router.add_get("/{name:|app.js|style.css|icon.svg}", self._page_file)
+        for path in self._page:
+            self.app.router.add_get(path, self._page_file)
         view.add_routes(self.app.router)
         WhepEndpoint(view.viewers).add_routes(self.app.router)
+        for part in parts:
+            part.add_to(self.app)
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
         self._port = self._options.listen.port
