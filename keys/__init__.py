@@ -12,7 +12,7 @@ from __future__ import annotations
 from keys.camera import CameraKey, CameraPublic
 from keys.epoch import Epoch, EpochRing
 from keys.recipient import Identity, Recipient
-from keys.schedule import EpochKey, SegmentKeys
+from keys.schedule import EpochKey, RegionKeys, SegmentKeys
 from keys.secret import SecretBytes
 from keys.stanza import Stanza
 from keys.wrap import unwrap_epoch_key, wrap_epoch_key
@@ -25,6 +25,7 @@ __all__ = [
     "EpochRing",
     "Identity",
     "Recipient",
+    "RegionKeys",
     "SecretBytes",
     "SegmentKeys",
     "Stanza",

@@ -28,6 +28,9 @@ class Label(bytes, enum.Enum):
     SEALED_LAYER = b"veilcam sealed layer v1"
     """HKDF info, alone: K_s to the AES-256-GCM key of the sealed layer."""
 
+    SEALED_REGION = b"veilcam sealed region v1"
+    """HKDF info in front of the region's number (u8): K_s to the AES-256-GCM key of one region."""
+
     PIXELS_LAYER = b"veilcam pixels layer v1"
     """HKDF info, alone: K_s to the key stream of the pixel path. Reserved; nothing derives it yet."""
 

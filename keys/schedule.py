@@ -3,6 +3,7 @@
     K_e   32 random bytes, one per epoch
     K_s = HKDF(K_e, info = SEGMENT_KEY | camera id | stream id | epoch id | segment index u64)
     key = HKDF(K_s, info = SEALED_LAYER)
+    key of region r = HKDF(K_s, info = SEALED_REGION | r u8)
 
 Salts are empty: K_e is uniform already. All ids have 16 bytes.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Mapping
 from typing import final
 
 from cryptography.exceptions import InvalidTag
@@ -18,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from base.errors import AuthenticationFailed, UsageError
+from base.errors import AuthenticationFailed, KeyUnavailable, UsageError
 from keys.labels import Label
 from keys.secret import Buffer, RevealToken, SecretBytes, Unshareable
 
@@ -27,6 +29,7 @@ ID_BYTES = 16
 NONCE_BYTES = 12
 TAG_BYTES = 16
 MAX_SEGMENT_INDEX = 2**64 - 1
+MAX_REGIONS = 64
 
 
 def hkdf_sha256(
@@ -121,6 +124,56 @@ class SegmentKeys(Unshareable):
         """Return the cipher of the sealed layer. Seal with one object per segment: it guards its nonces."""
         return SealedCipher(hkdf_sha256(self._secret, Label.SEALED_LAYER.value))
 
+    def region_key(self, region: int) -> SecretBytes:
+        """Return the key of one region, for a grant of it alone. Nothing else can be derived from it.
+
+        Raises:
+            UsageError: ``region`` is not 0 to 63.
+        """
+        info = Label.SEALED_REGION.value + bytes((checked_region(region),))
+        return hkdf_sha256(self._secret, info)
+
+    def region_cipher(self, region: int) -> SealedCipher:
+        """Return the cipher of one region. Seal with one object per segment and region."""
+        return SealedCipher(self.region_key(region))
+
+
+@final
+class RegionKeys(Unshareable):
+    """Keys of some regions of one segment: all that a grant of these regions holds of it."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: Mapping[int, SecretBytes]) -> None:
+        for region, key in keys.items():
+            _check_key(f"key of region {checked_region(region)}", key)
+        self._keys = dict(keys)
+
+    @property
+    def regions(self) -> frozenset[int]:
+        """The regions that open."""
+        return frozenset(self._keys)
+
+    def sealed_cipher(self) -> SealedCipher:
+        """Refuse: what belongs to no region (sound) is not among these keys.
+
+        Raises:
+            KeyUnavailable: always.
+        """
+        message = "the key of what belongs to no region is not among the keys given"
+        raise KeyUnavailable(message)
+
+    def region_cipher(self, region: int) -> SealedCipher:
+        """Return the cipher of one region.
+
+        Raises:
+            KeyUnavailable: its key is not here.
+        """
+        if region not in self._keys:
+            message = f"region {region}: its key is not among the keys given"
+            raise KeyUnavailable(message)
+        return SealedCipher(self._keys[region])
+
 
 @final
 class EpochKey(Unshareable):
@@ -161,6 +214,18 @@ class EpochKey(Unshareable):
             )
         )
         return SegmentKeys(hkdf_sha256(self._secret, info))
+
+
+def checked_region(region: int) -> int:
+    """Return ``region`` if it can be the number of one.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not 0 <= region < MAX_REGIONS:
+        message = f"region: expected 0 to {MAX_REGIONS - 1}, got {region}"
+        raise UsageError(message)
+    return region
 
 
 def _check_key(name: str, secret: SecretBytes) -> None:

@@ -17,6 +17,7 @@ PROMISED: dict[str, set[str]] = {
         "EpochRing",
         "Identity",
         "Recipient",
+        "RegionKeys",
         "SecretBytes",
         "SegmentKeys",
         "Stanza",

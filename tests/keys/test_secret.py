@@ -130,6 +130,7 @@ def test_the_package_exports_what_it_promises() -> None:
         "EpochRing",
         "Identity",
         "Recipient",
+        "RegionKeys",
         "SecretBytes",
         "SegmentKeys",
         "Stanza",
