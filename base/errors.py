@@ -9,6 +9,8 @@
       KeyUnavailable         we may not or cannot open
         NoMatchingIdentity     none of the given identities is a recipient
         WrongPassphrase        the identity file did not open
+        OutsideGrant           the grant does not hold this segment
+        GrantRefused           the grant is over, used up, revoked or not for us
       AuthenticationFailed   it does not verify
       MediaError             capture, decode, encode
       PeerError              the other side of a connection misbehaved
@@ -56,6 +58,14 @@ class NoMatchingIdentity(KeyUnavailable):
 
 class WrongPassphrase(KeyUnavailable):
     """The passphrase does not open the identity file."""
+
+
+class OutsideGrant(KeyUnavailable):
+    """The grant does not hold the key of this segment."""
+
+
+class GrantRefused(KeyUnavailable):
+    """The grant is over, used up, revoked, or not made out to us."""
 
 
 class AuthenticationFailed(VeilError):

@@ -8,12 +8,11 @@ when the ledger holds its hash. Clear pictures are never decoded here: packets a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from base.errors import NoMatchingIdentity, UsageError, VeilError
+from base.errors import KeyUnavailable, NoMatchingIdentity, OutsideGrant, UsageError
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.muxer import MUXER_OF_SUFFIX
 from forensics.canonical import JsonObject
@@ -21,18 +20,19 @@ from forensics.decode_report import DecodeReport, OpenedRow, Outcome
 from forensics.extract import Extraction
 from forensics.input_file import Advance, Evidence, printable_name
 from forensics.ledger import Ledger, default_ledger_path
-from forensics.opening import Opening, Purpose, Request, ranges_text, record_refusal
+from forensics.opening import Opening, Purpose, Request, open_recorded, ranges_text, refuse
 from forensics.output_folder import OutputFolder
 from forensics.plan import Candidate, Plan, Proof, Unusable, candidate_of, make_plan
 from forensics.report import FileDigest, SegmentRow, VerificationReport
 from forensics.selection import TimeRange
 from forensics.verdict import RollUp
 from forensics.verify_file import describe_damage, examine
-from keys import CameraPublic, Identity
+from keys import CameraPublic
+from keys.source import KeySource, as_key_source
+from keys.wrap import Unwrapper
 
 __all__ = ["DecodeOptions", "DecodeReport", "decode", "report_path"]
 
-_LOG = logging.getLogger(__name__)
 _MAX_DAMAGE = 50
 
 
@@ -57,7 +57,7 @@ class DecodeOptions:
 def decode(
     path: Path,
     out: Path,
-    identities: Sequence[Identity],
+    keys: KeySource | Sequence[Unwrapper],
     *,
     camera: CameraPublic | None = None,
     ledger: Ledger | None = None,
@@ -72,7 +72,7 @@ def decode(
     Args:
         path: a protected recording.
         out: its ending chooses the container; both files get mode 0600.
-        identities: keys to try.
+        keys: identities to try, or an opened grant.
         camera: whose signatures to expect; without it nothing is proven (verdict UNVERIFIABLE at best).
         ledger: where the opening is written before it happens; default `default_ledger_path`.
         options: see there.
@@ -83,6 +83,8 @@ def decode(
 
     Raises:
         NoMatchingIdentity: no segment is sealed to one of the identities; the attempt is in the ledger.
+        OutsideGrant: the grant holds none of the segments asked for; likewise.
+        GrantRefused: the grant is over, used up or revoked; likewise.
         UsageError: a bad name, an output that exists, a container that cannot hold the original, or a
             range in which there is nothing.
         MediaError: the input cannot be read, or the output not written.
@@ -92,8 +94,9 @@ def decode(
     options = options or DecodeOptions()
     _check_names(path, out, overwrite=options.overwrite)
     with Evidence(path) as evidence:
-        survey = _Survey(evidence, camera, options, _part(advance, 0.0, 0.5))
-        job = _Job(survey, out, identities, ledger or Ledger(default_ledger_path()), options)
+        source = as_key_source(keys)
+        survey = _Survey(evidence, camera, source, options, _part(advance, 0.0, 0.5))
+        job = _Job(survey, out, source, ledger or Ledger(default_ledger_path()), options)
         return job.run(evidence, _part(advance, 0.5, 0.5))
 
 
@@ -123,10 +126,15 @@ def _part(advance: Advance | None, start: float, share: float) -> Advance:
 
 
 class _Survey:
-    """The first reading: evidence, verdict and candidates; no key involved."""
+    """The first reading: evidence, verdict and candidates; no private key involved."""
 
     def __init__(
-        self, evidence: Evidence, camera: CameraPublic | None, options: DecodeOptions, advance: Advance
+        self,
+        evidence: Evidence,
+        camera: CameraPublic | None,
+        source: KeySource,
+        options: DecodeOptions,
+        advance: Advance,
     ) -> None:
         described: FileDigest = evidence.describe()
         roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=options.is_excerpt)
@@ -138,7 +146,7 @@ class _Survey:
                 row = checked.row()
                 rows.append(row)
                 roll_up.add(checked.evidence, starts_with_key=checked.starts_with_key, times=checked.times)
-                found = candidate_of(checked, row.name)
+                found = candidate_of(checked, row.name, source)
                 if isinstance(found, Candidate):
                     self.candidates.append(found)
                 else:
@@ -160,34 +168,29 @@ class _Job:
         self,
         survey: _Survey,
         out: Path,
-        identities: Sequence[Identity],
+        source: KeySource,
         ledger: Ledger,
         options: DecodeOptions,
     ) -> None:
         self._survey = survey
         self._out = out
-        self._identities = identities
+        self._source = source
         self._ledger = ledger
         self._options = options
         self._plan: Plan = make_plan(survey.candidates, options.chosen)
 
     def run(self, evidence: Evidence, advance: Advance) -> DecodeReport:
         self._refuse_strangers()
-        opening = Opening(self._ledger, self._request())
-        try:
-            with OutputFolder(self._out) as folder:
-                return self._open(evidence, advance, opening, folder)
-        except BaseException as error:
-            try:
-                opening.fail(error)
-            except VeilError:  # the ledger keeps the start without an end, which tells the same
-                _LOG.warning("the ledger could not record that the opening failed")
-            raise
+        with (
+            open_recorded(self._ledger, self._request(), self._source) as opening,
+            OutputFolder(self._out) as folder,
+        ):
+            return self._open(evidence, advance, opening, folder)
 
     def _open(
         self, evidence: Evidence, advance: Advance, opening: Opening, folder: OutputFolder
     ) -> DecodeReport:
-        extraction = Extraction(evidence, self._plan, self._identities, self._options.limits, advance)
+        extraction = Extraction(evidence, self._plan, opening, self._options.limits, advance)
         clip = folder.path_for(self._out.name)
         has_output = extraction.write(clip)
         evidence.check_unchanged()
@@ -205,15 +208,20 @@ class _Job:
         return report
 
     def _refuse_strangers(self) -> None:
-        """Stop before anything is opened if no identity fits; the attempt goes into the ledger."""
-        ours = {identity.recipient.recipient_id for identity in self._identities}
+        """Stop before anything is opened if no key fits; the attempt goes into the ledger."""
         asked = (*self._plan.order, *self._plan.withheld)
-        if not asked or any(ours & candidate.recipient_ids for candidate in asked):
+        if not asked or any(candidate.is_ours for candidate in asked):
             return
-        record_refusal(self._ledger, self._request(), "no matching identity")
         name = self._survey.verification.input.name
-        message = f"{name}: none of the {len(ours)} identities given is a recipient of what was asked for"
-        raise NoMatchingIdentity(message)
+        error: KeyUnavailable
+        if self._source.grant_id is None:
+            count = len(set(self._source.key_ids))
+            error = NoMatchingIdentity(
+                f"{name}: none of the {count} identities given is a recipient of what was asked for"
+            )
+        else:
+            error = OutsideGrant(f"{name}: the grant holds no key of what was asked for")
+        raise refuse(self._ledger, self._request(), error)
 
     def _request(self) -> Request:
         rows = self._survey.verification.segments
@@ -222,10 +230,11 @@ class _Job:
             input=self._survey.verification.input,
             output_name=printable_name(self._out),
             camera_ids=tuple(cameras),
-            identity_ids=tuple(each.recipient.recipient_id.hex() for each in self._identities),
+            identity_ids=self._source.key_ids,
             asked_us=self._plan.asked_us,
             segments=ranges_text(sorted(candidate.ordinal for candidate in self._plan.order)),
             purpose=self._options.purpose,
+            grant_id=self._source.grant_id,
         )
 
     def _report(self, extraction: Extraction, opening: Opening, output: FileDigest | None) -> DecodeReport:

@@ -15,7 +15,7 @@ from base.errors import (
     FormatError,
     KeyUnavailable,
     MediaError,
-    NoMatchingIdentity,
+    Truncated,
     VeilError,
 )
 from codec.limits import Limits
@@ -27,10 +27,10 @@ from forensics.decode_report import OpenedRow, Outcome, TrackDigest
 from forensics.gate import PacketGate
 from forensics.input_file import Advance, Evidence
 from forensics.plan import Candidate, Plan, follows
-from keys import EpochKey, Identity, unwrap_epoch_key
+from keys import SegmentKeys
+from keys.source import KeySource
 
 _MAX_PROBLEMS = 20
-_MAX_EPOCH_KEYS = 64
 _MAX_WITHOUT_STREAMS = 4
 
 _Opened: TypeAlias = tuple[Candidate, OpenedSegment]
@@ -49,13 +49,13 @@ class Extraction:
         self,
         evidence: Evidence,
         plan: Plan,
-        identities: Sequence[Identity],
+        source: KeySource,
         limits: Limits,
         advance: Advance,
     ) -> None:
         self._evidence = evidence
         self._plan = plan
-        self._keys = _EpochKeys(identities)
+        self._source = source
         self._limits = limits
         self._advance = advance
         self._hashes: dict[int, _TrackHash] = {}
@@ -71,7 +71,7 @@ class Extraction:
     @property
     def recipient_ids(self) -> tuple[str, ...]:
         """Identities that opened something, in hexadecimal."""
-        return tuple(dict.fromkeys(self._keys.used))
+        return self._source.used_ids
 
     def write(self, path: Path) -> bool:
         """Write the output to ``path``; False if there was nothing to write.
@@ -126,7 +126,7 @@ class Extraction:
         for number, (candidate, view) in enumerate(_views(self._evidence, order, self._limits)):
             self._advance(number / len(order))
             try:
-                key = self._keys.key_of(view, candidate)
+                key = self._keys_of(view)
                 opened = open_segment(_trusted(view, candidate), key, limits=self._limits)
             except (KeyUnavailable, AuthenticationFailed, FormatError) as error:
                 self._add_row(candidate, Outcome.NOT_OPENED, problems=(str(error),))
@@ -135,6 +135,13 @@ class Extraction:
                 yield candidate, opened
             else:
                 self._add_row(candidate, Outcome.NOT_OPENED, problems=_texts(opened))
+
+    def _keys_of(self, view: SegmentView) -> SegmentKeys:
+        header = view.header()
+        if header is None:
+            message = "its header is missing"
+            raise Truncated(message)
+        return self._source.segment_keys(header)
 
     def _packets(
         self, streams: Sequence[SealedStream], opened_segments: Iterable[_Opened]
@@ -183,47 +190,6 @@ class Extraction:
         self.rows.append(
             OpenedRow(candidate.ordinal, candidate.name, outcome, proof, num_packets, num_held_back, problems)
         )
-
-
-class _EpochKeys:
-    """Unwraps each epoch key once. Nothing is kept beyond 64 of them."""
-
-    def __init__(self, identities: Sequence[Identity]) -> None:
-        self._identities = identities
-        self._keys: dict[bytes, EpochKey] = {}
-        self.used: list[str] = []
-
-    def key_of(self, view: SegmentView, candidate: Candidate) -> EpochKey:
-        """Return the epoch key of a segment.
-
-        Raises:
-            NoMatchingIdentity: it is sealed to others.
-            AuthenticationFailed: its wrapped key was changed.
-            FormatError: its header is damaged, or what was wrapped is no key.
-        """
-        if candidate.epoch_ref not in self._keys:
-            key = self._unwrap(view)
-            if len(self._keys) >= _MAX_EPOCH_KEYS:
-                del self._keys[next(iter(self._keys))]
-            self._keys[candidate.epoch_ref] = key
-        return self._keys[candidate.epoch_ref]
-
-    def _unwrap(self, view: SegmentView) -> EpochKey:
-        header = view.header()
-        failure: VeilError = NoMatchingIdentity("none of the identities given is a recipient")
-        for identity in self._identities:
-            if header is None:
-                break
-            try:
-                key = unwrap_epoch_key(header.stanzas, (identity,), header.camera_id, header.epoch_id)
-            except NoMatchingIdentity:
-                continue
-            except (AuthenticationFailed, FormatError) as error:
-                failure = error
-                continue
-            self.used.append(identity.recipient.recipient_id.hex())
-            return key
-        raise failure
 
 
 class _TrackHash:

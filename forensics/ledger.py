@@ -137,6 +137,10 @@ class Ledger:
         self.path = path
         self._clock = clock
 
+    def now_us(self) -> int:
+        """Return the ledger's time, Unix microseconds."""
+        return self._clock()
+
     def append(self, kind: str, body: Mapping[str, JsonValue]) -> LedgerEntry:
         """Chain an entry to the end, on the disk before this returns.
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import enum
+import logging
 import os
 import pwd
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from base.errors import UsageError, VeilError
+from base.errors import GrantRefused, KeyUnavailable, UsageError, VeilError
 from forensics.canonical import JsonObject, JsonValue
 from forensics.ledger import Ledger, LedgerEntry
 from forensics.report import TOOL, FileDigest, json_time
+from keys import SegmentKeys
+from keys.source import KeySource, SegmentRef
 
+_LOG = logging.getLogger(__name__)
 MAX_TEXT = 2000
 _MAX_IDS = 16
 _MAX_RANGES = 400
@@ -32,27 +38,40 @@ class Purpose:
                 raise UsageError(message)
 
 
+class Action(enum.Enum):
+    """What an opening is for."""
+
+    DECODE = "decode"  # the original into a file
+    LIFT = "lift"  # the original of a live stream, shown for a while
+    VIEW = "view"  # shown to a person, kept nowhere
+    EXPORT = "export"  # into a bundle for others
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be opened, and why."""
+    """What is to be opened, and why. ``input`` is None for a live stream, which has no digest."""
 
-    input: FileDigest
+    input: FileDigest | None
     output_name: str
     camera_ids: Sequence[str]
     identity_ids: Sequence[str]
     asked_us: tuple[int | None, int | None]
     segments: str
     purpose: Purpose
+    action: Action = Action.DECODE
+    grant_id: str | None = None
 
     def as_json(self) -> JsonObject:
         """Return the body of the ledger entry."""
         return {
+            "action": self.action.value,
             "who": operator(),
             "tool": TOOL,
-            "input": self.input.as_json(),
+            "input": None if self.input is None else self.input.as_json(),
             "output": self.output_name,
             "cameras": list(self.camera_ids[:_MAX_IDS]),
             "identities": list(self.identity_ids[:_MAX_IDS]),
+            "grant": self.grant_id,
             "from": json_time(self.asked_us[0]),
             "to": json_time(self.asked_us[1]),
             "segments": self.segments,
@@ -72,15 +91,51 @@ def operator() -> JsonObject:
 
 
 class Opening:
-    """One opening in the ledger. Its start is on the disk once this exists.
+    """One opening in the ledger, and the only way to keys: its start is on the disk once this exists.
 
-    Exactly one of `finish` and `fail` is called afterwards; an opening without either was cut
-    short (`forensics.audit` lists those).
+    It is a `KeySource` itself while it lasts, so what opens segments takes the opening in place of the
+    source. Made by `open_recorded` alone.
     """
 
-    def __init__(self, ledger: Ledger, request: Request) -> None:
+    def __init__(self, ledger: Ledger, start: LedgerEntry, source: KeySource) -> None:
         self._ledger = ledger
-        self.start = _append(ledger, "open", request.as_json())
+        self._source = source
+        self._is_over = False
+        self.start = start
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """As the source's."""
+        return self._source.key_ids
+
+    @property
+    def used_ids(self) -> tuple[str, ...]:
+        """As the source's."""
+        return self._source.used_ids
+
+    @property
+    def grant_id(self) -> str | None:
+        """As the source's."""
+        return self._source.grant_id
+
+    def covers(self, segment: SegmentRef) -> bool:
+        """As the source's."""
+        return self._source.covers(segment)
+
+    def authorize(self, now_us: int, num_used: int) -> None:
+        """As the source's."""
+        self._source.authorize(now_us, num_used)
+
+    def segment_keys(self, segment: SegmentRef) -> SegmentKeys:
+        """Return the keys of one segment; raises as `KeySource.segment_keys`.
+
+        Raises:
+            UsageError: the opening is over.
+        """
+        if self._is_over:
+            message = "opening: it is over; begin another one"
+            raise UsageError(message)
+        return self._source.segment_keys(segment)
 
     def finish(self, result: str, facts: JsonObject) -> LedgerEntry:
         """Record the outcome; the output may get its name after this, and must not if it raises.
@@ -88,12 +143,50 @@ class Opening:
         Raises:
             VeilError: the entry cannot be written.
         """
+        self._is_over = True
         return _append(self._ledger, "end", {"opening": self.start.seq, "result": result, **facts})
 
     def fail(self, error: BaseException) -> None:
         """Record that the opening ended with ``error`` and nothing came out."""
+        self._is_over = True
         facts: JsonObject = {"opening": self.start.seq, "result": "failed", "error": type(error).__name__}
         _append(self._ledger, "end", facts)
+
+
+@contextmanager
+def open_recorded(ledger: Ledger, request: Request, source: KeySource) -> Iterator[Opening]:
+    """Begin an opening: the ledger learns of it first, and without an entry there are no keys.
+
+    Call `Opening.finish` inside; if the block raises, the failure is recorded.
+
+    Raises:
+        GrantRefused: the grant is over, used up or revoked; the attempt is in the ledger.
+        VeilError: the entry cannot be written; nothing is opened.
+    """
+    try:
+        source.authorize(ledger.now_us(), 0)
+    except GrantRefused as error:
+        record_refusal(ledger, request, str(error))
+        raise
+    opening = Opening(ledger, _append(ledger, "open", request.as_json()), source)
+    try:
+        yield opening
+    except BaseException as error:
+        try:
+            opening.fail(error)
+        except VeilError:  # the ledger keeps the start without an end, which tells the same
+            _LOG.warning("the ledger could not record that the opening failed")
+        raise
+
+
+def refuse(ledger: Ledger, request: Request, error: KeyUnavailable) -> KeyUnavailable:
+    """Record an attempt that has no key to begin with, and return ``error`` to raise.
+
+    Raises:
+        VeilError: the entry cannot be written.
+    """
+    record_refusal(ledger, request, str(error))
+    return error
 
 
 def record_refusal(ledger: Ledger, request: Request, why: str) -> LedgerEntry:

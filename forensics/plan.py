@@ -10,7 +10,6 @@ opened in their right place.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from enum import Enum
 
 from base.errors import FormatError, UsageError
 from codec.evidence import Reason
-from codec.records import SealedMode, SegmentHeader
+from codec.records import SealedMode
 from forensics.selection import TimeRange, iso_time
 from forensics.verify_file import CheckedSegment
+from keys.source import KeySource, epoch_ref
 
 MAX_STEPS_BACK = 16
 """How often the order of opening may go back in the file; each costs one more reading of it."""
@@ -49,6 +49,7 @@ class Candidate:
     Attributes:
         withheld: why it must not enter the output; None if it may.
         bad_frames: access units whose content the signature contradicts.
+        is_ours: the keys at hand may open it.
         epoch_ref: hash of epoch id and wrapped keys: segments that share it share the epoch key.
     """
 
@@ -61,7 +62,7 @@ class Candidate:
     starts_with_key: bool
     mode: SealedMode
     model_id: bytes
-    recipient_ids: frozenset[bytes]
+    is_ours: bool
     epoch_ref: bytes
     is_signed: bool
     is_spliced: bool
@@ -79,7 +80,7 @@ class Unusable:
     why: str
 
 
-def candidate_of(checked: CheckedSegment, name: str) -> Candidate | Unusable:
+def candidate_of(checked: CheckedSegment, name: str, source: KeySource) -> Candidate | Unusable:
     """Describe one surveyed segment; keeps no pictures."""
     evidence = checked.evidence
     try:
@@ -105,7 +106,7 @@ def candidate_of(checked: CheckedSegment, name: str) -> Candidate | Unusable:
         starts_with_key=header.starts_with_key,
         mode=header.sealed_mode,
         model_id=header.model_id,
-        recipient_ids=frozenset(stanza.recipient_id for stanza in header.stanzas),
+        is_ours=source.covers(header),
         epoch_ref=epoch_ref(header),
         is_signed=evidence.camera_verified,
         is_spliced=Reason.SPLICED in evidence.reasons,
@@ -117,15 +118,6 @@ def candidate_of(checked: CheckedSegment, name: str) -> Candidate | Unusable:
         ),
         withheld=withheld,
     )
-
-
-def epoch_ref(header: SegmentHeader) -> bytes:
-    """Return a name for the epoch key that a header carries: two equal names mean the same wraps."""
-    digest = hashlib.sha256(header.camera_id + header.epoch_id)
-    for stanza in header.stanzas:
-        part = bytes((stanza.suite,)) + stanza.recipient_id + stanza.blob
-        digest.update(len(part).to_bytes(4, "big") + part)
-    return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from base.errors import AuthenticationFailed, Malformed, NoMatchingIdentity, UsageError
 from keys.labels import Label
-from keys.recipient import Identity, Recipient
+from keys.recipient import Recipient
 from keys.schedule import KEY_BYTES, EpochKey, checked_id
 from keys.secret import SecretBytes
 from keys.stanza import Stanza
 
 MAX_RECIPIENTS = 64
+
+
+class Unwrapper(Protocol):
+    """What can unwrap: an `Identity`, or one whose private key is kept elsewhere."""
+
+    @property
+    def recipient(self) -> Recipient:
+        """The public half."""
+
+    def unwrap(self, wrapped: bytes, info: bytes) -> SecretBytes:
+        """Decrypt what `Recipient.wrap` made."""
 
 
 def wrap_epoch_key(
@@ -33,7 +45,7 @@ def wrap_epoch_key(
 
 
 def unwrap_epoch_key(
-    stanzas: Sequence[Stanza], identities: Iterable[Identity], camera_id: bytes, epoch_id: bytes
+    stanzas: Sequence[Stanza], identities: Iterable[Unwrapper], camera_id: bytes, epoch_id: bytes
 ) -> EpochKey:
     """Open the first stanza that one of the identities can open.
 
