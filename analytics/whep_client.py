@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,8 +20,19 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessi
 from aiortc.jitterbuffer import JitterFrame
 
 from analytics.encoded_queue import ask_for_key_frame, take_encoded
+from analytics.encoded_unit import EncodedUnit, UnitQueue, has_key_picture
 from analytics.loopback_ice import allow_loopback
+from analytics.urls import shown_url
 from base.errors import PeerError, UsageError
+
+__all__ = [
+    "ClientOptions",
+    "EncodedUnit",
+    "RefusedError",
+    "WhepStream",
+    "has_key_picture",
+    "open_whep",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +43,21 @@ HTTP_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 SILENCE_TIMEOUT_S = 15.0
 RTP_CLOCK_HZ = 90_000
-IDR_NAL_TYPE = 5
+# 408, 409, 425, 429 and 5xx pass by themselves; every other refusal would be repeated for ever.
+_PASSING = frozenset({408, 409, 425, 429})
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedUnit:
-    """One access unit: Annex-B bytes and microseconds since the first one received."""
+class RefusedError(PeerError):
+    """The server answered, and did not open a session."""
 
-    data: bytes
-    pts_us: int
-    is_keyframe: bool
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_final(self) -> bool:
+        """Whether asking again would get the same answer (a wrong token, a wrong path, no H.264)."""
+        return self.status < 500 and self.status not in _PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,7 @@ class ClientOptions:
     layer: Layer = "protected"  # "sealed" asks the camera to leave the sealed layer's SEI in
     max_units: int = 256
     max_bytes: int = 16 * 1024 * 1024
+    rendition: Literal["auto", "main", "sub"] = "auto"
 
 
 async def open_whep(
@@ -84,7 +100,6 @@ class WhepStream:
     """A connected session: iterate over its units, once; ``close`` (or ``async with``) ends it."""
 
     def __init__(self, url: str, token: str | None, options: ClientOptions) -> None:
-        self.num_dropped = 0
         self._url = url
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._options = options
@@ -96,10 +111,13 @@ class WhepStream:
         self._receiver: RTCRtpReceiver | None = None
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
-        self._queue: deque[EncodedUnit] = deque()
-        self._bytes = 0
-        self._needs_key = True
+        self._queue = UnitQueue(options.max_units, options.max_bytes)
         self._ended = False
+
+    @property
+    def num_dropped(self) -> int:
+        """Units lost so far because they were not taken in time, or came before the first key frame."""
+        return self._queue.num_dropped
 
     async def __aiter__(self) -> AsyncIterator[EncodedUnit]:
         """Units from a key frame on, until the session ends.
@@ -109,9 +127,7 @@ class WhepStream:
         """
         while True:
             self._changed.clear()
-            while self._queue:
-                unit = self._queue.popleft()
-                self._bytes -= len(unit.data)
+            while (unit := self._queue.pop()) is not None:
                 yield unit
             if self._ended:
                 return
@@ -119,7 +135,7 @@ class WhepStream:
                 async with asyncio.timeout(SILENCE_TIMEOUT_S):
                     await self._changed.wait()
             except TimeoutError as error:
-                message = f"{_shown(self._url)}: no picture for {SILENCE_TIMEOUT_S:.0f} s"
+                message = f"{shown_url(self._url)}: no picture for {SILENCE_TIMEOUT_S:.0f} s"
                 raise PeerError(message) from error
 
     def request_key_frame(self) -> None:
@@ -163,16 +179,18 @@ class WhepStream:
         try:
             await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
         except Exception as error:  # aiortc names no error type for a bad answer
-            message = f"{_shown(self._url)}: the answer cannot be used: {type(error).__name__}"
+            message = f"{shown_url(self._url)}: the answer cannot be used: {type(error).__name__}"
             raise PeerError(message) from error
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self._connected.wait()
         except TimeoutError as error:
-            message = f"{_shown(self._url)}: no media path within {CONNECT_TIMEOUT_S:.0f} s (is UDP blocked?)"
+            message = (
+                f"{shown_url(self._url)}: no media path within {CONNECT_TIMEOUT_S:.0f} s (is UDP blocked?)"
+            )
             raise PeerError(message) from error
         if self._ended:
-            message = f"{_shown(self._url)}: the media connection failed"
+            message = f"{shown_url(self._url)}: the media connection failed"
             raise PeerError(message)
 
     async def _post(self, http: aiohttp.ClientSession, offer: str) -> str:
@@ -180,18 +198,23 @@ class WhepStream:
             async with http.post(
                 self._url,
                 data=offer.encode(),
-                params={"layer": self._options.layer} if self._options.layer != "protected" else None,
+                params=self._parameters(),
                 headers={"Content-Type": "application/sdp"},
             ) as response:
                 body = await _read_bounded(response.content)
                 if response.status != 201:
-                    message = f"{_shown(self._url)}: {_reason(response.status, body)}"
-                    raise PeerError(message)
+                    message = f"{shown_url(self._url)}: {_reason(response.status, body)}"
+                    raise RefusedError(message, response.status)
                 self._session_url = _session_url(str(response.url), response.headers.get("Location", ""))
         except (aiohttp.ClientError, TimeoutError) as error:
-            message = f"{_shown(self._url)}: no answer ({type(error).__name__})"
+            message = f"{shown_url(self._url)}: no answer ({type(error).__name__})"
             raise PeerError(message) from error
         return body.decode("utf-8", "replace")
+
+    def _parameters(self) -> dict[str, str]:
+        """What differs from the endpoint's defaults."""
+        wanted = {"layer": self._options.layer, "rendition": self._options.rendition}
+        return {name: value for name, value in wanted.items() if value not in ("protected", "auto")}
 
     async def _delete(self, http: aiohttp.ClientSession) -> None:
         if self._session_url is None:
@@ -203,25 +226,8 @@ class WhepStream:
             logger.debug("WHEP DELETE: %s", type(error).__name__)
 
     def _arrived(self, frame: JitterFrame) -> None:
-        unit = EncodedUnit(
-            frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ, has_key_picture(frame.data)
-        )
-        full = (
-            len(self._queue) >= self._options.max_units
-            or self._bytes + len(unit.data) > self._options.max_bytes
-        )
-        if self._queue and full:
-            self.num_dropped += len(self._queue)
-            self._queue.clear()
-            self._bytes = 0
-            self._needs_key = True
+        if self._queue.put(frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ):
             self.request_key_frame()
-        if self._needs_key and not unit.is_keyframe:
-            self.num_dropped += 1
-            return
-        self._needs_key = False
-        self._queue.append(unit)
-        self._bytes += len(unit.data)
         self._changed.set()
 
     def _state_changed(self) -> None:
@@ -248,16 +254,6 @@ async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
     return body
 
 
-def has_key_picture(data: bytes) -> bool:
-    """Whether an Annex-B access unit has an IDR slice."""
-    at = data.find(b"\x00\x00\x01")
-    while 0 <= at < len(data) - 3:
-        if data[at + 3] & 0x1F == IDR_NAL_TYPE:
-            return True
-        at = data.find(b"\x00\x00\x01", at + 3)
-    return False
-
-
 def _session_url(endpoint: str, location: str) -> str | None:
     """The session's URL if it lives on the endpoint's own host: the token goes nowhere else."""
     url = urljoin(endpoint, location)
@@ -275,9 +271,3 @@ def _reason(status: int, body: bytes) -> str:
         return f"HTTP status {status}"
     hint = problem.get("hint")
     return f"{problem['detail'][:200]} (HTTP {status})" + (f". {hint[:200]}" if isinstance(hint, str) else "")
-
-
-def _shown(url: str) -> str:
-    """The URL without user, password and query."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -37,7 +37,16 @@ PROMISED: dict[str, set[str]] = {
         "open_segment",
         "read_segments",
     },
-    "analytics": {"Detections", "Detector", "DetectorConfig", "load_detector"},
+    "analytics": {
+        "Detections",
+        "Detector",
+        "DetectorConfig",
+        "EncodedUnit",
+        "SubscribeOptions",
+        "Subscription",
+        "load_detector",
+        "subscribe",
+    },
 }
 
 

@@ -44,11 +44,12 @@ async def serving(
     recorder: Callable[[], RecorderState | None] = lambda: None,
     header_timeout_s: float = 10.0,
     max_connections: int = 256,
+    port: int = 0,
 ) -> AsyncIterator[Serving]:
     """Serve ``camera`` until the block ends; then everything is closed."""
     viewers = Viewers(camera, max_viewers=max_viewers, options=options)
     http_options = HttpOptions(
-        listen=ListenAddress("127.0.0.1", 0),
+        listen=ListenAddress("127.0.0.1", port),
         token=AccessToken(token) if token else None,
         changes_burst=burst,
         header_timeout_s=header_timeout_s,
