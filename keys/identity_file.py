@@ -41,7 +41,7 @@ DEFAULT_LOG2_N = 16
 MIN_LOG2_N = 10
 MAX_LOG2_N = 18
 MAX_PASSPHRASE_BYTES = 1024
-_SALT_BYTES = 16
+SALT_BYTES = 16
 _FIELDS = ("name", "suite", "id", "kdf", "salt", "nonce", "sealed")
 _KDF = re.compile(r"scrypt log2n=([1-9][0-9]{0,8}) r=8 p=1")
 
@@ -74,10 +74,10 @@ class LockedIdentity:
             message = f"scrypt log2n: expected {MIN_LOG2_N} to {MAX_LOG2_N}, got {log2_n}"
             raise UsageError(message)
         recipient = identity.recipient
-        salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
+        salt, nonce = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
         head = cls(recipient.name, recipient.suite, recipient.recipient_id, log2_n, salt, nonce, b"")
         seed = identity.seed.expose(RevealToken("identity file plaintext"))
-        sealed = _aead(secret, salt, log2_n).encrypt(nonce, seed, head._aad())
+        sealed = passphrase_cipher(secret, salt, log2_n).encrypt(nonce, seed, head._aad())
         return cls(recipient.name, recipient.suite, recipient.recipient_id, log2_n, salt, nonce, sealed)
 
     def open(self, passphrase: str | SecretBytes) -> Identity:
@@ -90,7 +90,7 @@ class LockedIdentity:
         """
         secret = passphrase_bytes(passphrase)
         del passphrase
-        aead = _aead(secret, self.salt, self.log2_n)
+        aead = passphrase_cipher(secret, self.salt, self.log2_n)
         try:
             seed = SecretBytes(aead.decrypt(self.nonce, self.sealed, self._aad()))
         except InvalidTag:
@@ -117,9 +117,9 @@ class LockedIdentity:
         return cls(
             name=textfile.parse_name(fields["name"], where=where),
             suite=textfile.parse_suite(fields["suite"], where=where),
-            recipient_id=_parse_id(fields["id"], where),
-            log2_n=_parse_log2_n(fields["kdf"], where),
-            salt=binary("salt", _SALT_BYTES),
+            recipient_id=parse_id(fields["id"], where),
+            log2_n=parse_log2_n(fields["kdf"], where),
+            salt=binary("salt", SALT_BYTES),
             nonce=binary("nonce", NONCE_BYTES),
             sealed=binary("sealed", SEED_BYTES + TAG_BYTES),
         )
@@ -153,7 +153,12 @@ def passphrase_bytes(passphrase: str | SecretBytes) -> SecretBytes:
     return SecretBytes(unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass"))
 
 
-def _aead(passphrase: SecretBytes, salt: bytes, log2_n: int) -> AESGCM:
+def passphrase_cipher(passphrase: SecretBytes, salt: bytes, log2_n: int) -> AESGCM:
+    """Return the cipher of a private file.
+
+    Raises:
+        UsageError: the passphrase is empty or longer than 1024 bytes.
+    """
     if not 1 <= len(passphrase) <= MAX_PASSPHRASE_BYTES:
         message = f"passphrase: expected 1 to {MAX_PASSPHRASE_BYTES} bytes, got {len(passphrase)}"
         raise UsageError(message)
@@ -162,7 +167,12 @@ def _aead(passphrase: SecretBytes, salt: bytes, log2_n: int) -> AESGCM:
     return AESGCM(key.expose(RevealToken("AES-256-GCM key")))
 
 
-def _parse_log2_n(value: str, where: str) -> int:
+def parse_log2_n(value: str, where: str) -> int:
+    """Read a field ``kdf``.
+
+    Raises:
+        FormatError: another function, or a cost out of bounds.
+    """
     match = _KDF.fullmatch(value)
     if match is None:
         message = f"{where}: field kdf: expected 'scrypt log2n=N r=8 p=1'"
@@ -174,7 +184,12 @@ def _parse_log2_n(value: str, where: str) -> int:
     return log2_n
 
 
-def _parse_id(value: str, where: str) -> bytes:
+def parse_id(value: str, where: str) -> bytes:
+    """Read a field ``id``.
+
+    Raises:
+        Malformed: it is no id.
+    """
     if re.fullmatch(r"[0-9a-f]{32}", value) is None:
         message = f"{where}: field id: expected {2 * ID_BYTES} lower-case hex digits"
         raise Malformed(message)

@@ -51,3 +51,27 @@ class Label(bytes, enum.Enum):
 
     IDENTITY_FILE = b"veilcam identity file v1"
     """AAD of a private identity at rest, in front of the file's own header lines."""
+
+    SIGNER_ID = b"veilcam signer id v1"
+    """SHA-256 input in front of a person's Ed25519 public key; the first 16 bytes name the signer."""
+
+    SIGNER_FILE = b"veilcam signer file v1"
+    """AAD of a private signing key at rest, in front of the file's own header lines."""
+
+    GRANT_APPROVAL = b"veilcam grant approval v1"
+    """Ed25519 input of a custodian's approval, in front of the canonical approval without its signature."""
+
+    GRANT_ISSUE = b"veilcam grant issue v1"
+    """Ed25519 input of a grant, in front of its canonical head without the signature."""
+
+    GRANT_WRAP = b"veilcam grant wrap v1"
+    """HPKE info in front of the SHA-256 of a grant's canonical terms."""
+
+    GRANT_PAYLOAD = b"veilcam grant payload v1"
+    """AAD of a grant's segment keys, in front of the SHA-256 of its canonical terms."""
+
+    GRANT_REVOCATION = b"veilcam grant revocation v1"
+    """Ed25519 input of a revocation, in front of the canonical revocation without its signature."""
+
+    LEDGER_ENTRY = b"veilcam ledger entry v1"
+    """Ed25519 input of a ledger entry, in front of the 32 bytes of its hash."""

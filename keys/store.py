@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from base.errors import KeyUnavailable, LimitExceeded, UsageError
-from base.files import atomic_write, open_regular, read_bounded
+from base.errors import KeyUnavailable, LimitExceeded
+from base.files import open_regular, read_bounded
 from keys import key_files, textfile
 from keys.camera import CameraKey, CameraPublic
 from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity, passphrase_bytes
 from keys.recipient import Identity, Recipient
 from keys.secret import SecretBytes
+from keys.signer_file import KIND as SIGNER_KIND
+from keys.signer_file import PUBLIC_KIND as SIGNER_PUBLIC_KIND
+from keys.signer_file import load_signer_public, signer_file_name
+from keys.writing import refuse_existing, write_private, write_public
 
-PRIVATE_MODE = 0o600
 _TOO_OPEN = 0o077
 
 
@@ -31,7 +34,7 @@ def save_recipient(folder: Path, recipient: Recipient) -> Path:
     Raises:
         UsageError: the file exists and holds something else.
     """
-    return _write_public(folder / f"{recipient.name}.recipient", key_files.render_recipient(recipient))
+    return write_public(folder / f"{recipient.name}.recipient", key_files.render_recipient(recipient))
 
 
 def load_recipient(path: Path) -> Recipient:
@@ -54,11 +57,11 @@ def save_identity(
         UsageError: the file exists, the passphrase is empty or too long, or the cost is out of bounds.
     """
     path = folder / f"{identity.recipient.name}.identity"
-    _refuse_existing(path)
+    refuse_existing(path)
     secret = passphrase_bytes(passphrase)
     del passphrase  # so that no traceback below shows it
     locked = LockedIdentity.seal(identity, secret, log2_n=log2_n)
-    return _write_private(path, bytes(locked))
+    return write_private(path, bytes(locked))
 
 
 def load_identity(path: Path, passphrase: str | SecretBytes) -> Identity:
@@ -89,8 +92,8 @@ def save_camera(folder: Path, camera: CameraKey) -> Path:
         UsageError: the file exists.
     """
     path = folder / f"{camera.public.name}.camera"
-    _refuse_existing(path)
-    return _write_private(path, key_files.render_camera(camera))
+    refuse_existing(path)
+    return write_private(path, key_files.render_camera(camera))
 
 
 def load_camera(path: Path) -> CameraKey:
@@ -109,7 +112,7 @@ def save_camera_public(folder: Path, public: CameraPublic) -> Path:
     Raises:
         UsageError: the file exists and holds something else.
     """
-    return _write_public(folder / f"{public.name}.pub", key_files.render_camera_public(public))
+    return write_public(folder / f"{public.name}.pub", key_files.render_camera_public(public))
 
 
 def load_camera_public(path: Path) -> CameraPublic:
@@ -127,10 +130,10 @@ class KeyFileInfo:
     """What anybody may know of a key file."""
 
     kind: str
-    """One of recipient, identity, camera, camera-public."""
+    """One of recipient, identity, camera, camera-public, signer, signer-public."""
     name: str
     key_id: bytes
-    """Recipient id or camera id, 16 bytes."""
+    """Recipient, camera or signer id, 16 bytes."""
     suite: str
     """HPKE suite, or ed25519."""
 
@@ -152,38 +155,13 @@ def describe(path: Path) -> KeyFileInfo:
     if kind == key_files.CAMERA_KIND:
         public = load_camera(path).public
         return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
+    if kind == SIGNER_PUBLIC_KIND:
+        signer = load_signer_public(path)
+        return KeyFileInfo(kind, signer.name, signer.signer_id, "ed25519")
+    if kind == SIGNER_KIND:
+        return KeyFileInfo(kind, *signer_file_name(path), "ed25519")
     locked = load_locked_identity(path)
     return KeyFileInfo(kind, locked.name, locked.recipient_id, locked.suite.label)
-
-
-def _write_public(path: Path, data: bytes) -> Path:
-    if path.exists() and read_bounded(path, textfile.MAX_FILE_BYTES) != data:
-        message = f"{path.name}: exists already with another content"
-        raise UsageError(message)
-    atomic_write(path, data)
-    return path
-
-
-def _refuse_existing(path: Path) -> None:
-    if os.path.lexists(path):
-        message = f"{path.name}: exists already; private keys are not overwritten"
-        raise UsageError(message)
-
-
-def _write_private(path: Path, data: bytes) -> Path:
-    # The empty file reserves the name, which rename alone would not: it replaces silently. A hard link would
-    # do too, but USB sticks (FAT) refuse it.
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
-    except FileExistsError:
-        _refuse_existing(path)
-        raise
-    try:
-        atomic_write(path, data, mode=PRIVATE_MODE)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
 
 
 def _read_private(path: Path) -> bytes:

@@ -33,4 +33,13 @@ def test_published_labels_have_not_changed() -> None:
         "CHUNK_DIGEST": b"veilcam sealed chunks v1",
         "PARAMETER_SETS": b"veilcam parameter sets v1",
         "IDENTITY_FILE": b"veilcam identity file v1",
+        "SEALED_REGION": b"veilcam sealed region v1",
+        "SIGNER_ID": b"veilcam signer id v1",
+        "SIGNER_FILE": b"veilcam signer file v1",
+        "GRANT_APPROVAL": b"veilcam grant approval v1",
+        "GRANT_ISSUE": b"veilcam grant issue v1",
+        "GRANT_WRAP": b"veilcam grant wrap v1",
+        "GRANT_PAYLOAD": b"veilcam grant payload v1",
+        "GRANT_REVOCATION": b"veilcam grant revocation v1",
+        "LEDGER_ENTRY": b"veilcam ledger entry v1",
     }

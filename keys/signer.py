@@ -1,0 +1,97 @@
+"""A person who signs: custodians sign approvals, grants and revocations with an Ed25519 key (RFC 8032).
+
+It opens nothing. The same kind of key signs a ledger, where it belongs to a machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from typing import final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from base.errors import AuthenticationFailed, Malformed, UsageError
+from keys.labels import Label
+from keys.names import checked_name
+from keys.schedule import ID_BYTES
+from keys.secret import RevealToken, SecretBytes, Unshareable
+
+PUBLIC_BYTES = 32
+SEED_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SignerPublic:
+    """The public half: verifies what the person signed."""
+
+    name: str
+    public_key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+        if len(self.public_key) != PUBLIC_BYTES:
+            message = f"Ed25519 public key: expected {PUBLIC_BYTES} bytes, got {len(self.public_key)}"
+            raise Malformed(message)
+
+    @property
+    def signer_id(self) -> bytes:
+        """Id of 16 bytes: start of SHA-256 over label and public key."""
+        return hashlib.sha256(Label.SIGNER_ID.value + self.public_key).digest()[:ID_BYTES]
+
+    def verify(self, label: Label, signature: bytes, message: bytes) -> None:
+        """Return if ``signature`` is this person's over ``label`` and ``message``.
+
+        Raises:
+            AuthenticationFailed: it is not.
+        """
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public_key).verify(signature, label.value + message)
+        except (InvalidSignature, ValueError):
+            failure = f"signer {self.name} ({self.signer_id.hex()}): the signature does not verify"
+            raise AuthenticationFailed(failure) from None
+
+
+@final
+class SignerKey(Unshareable):
+    """The private half. Signs; opens nothing."""
+
+    __slots__ = ("_public", "_seed", "_signer")
+
+    def __init__(self, name: str, seed: SecretBytes) -> None:
+        if len(seed) != SEED_BYTES:
+            message = f"signer seed: expected {SEED_BYTES} bytes, got {len(seed)}"
+            raise UsageError(message)
+        self._seed = seed
+        self._signer = Ed25519PrivateKey.from_private_bytes(seed.expose(RevealToken("Ed25519 private key")))
+        self._public = SignerPublic(name, self._signer.public_key().public_bytes_raw())
+
+    @classmethod
+    def generate(cls, name: str) -> SignerKey:
+        """Draw a fresh key.
+
+        Raises:
+            UsageError: ``name`` cannot name a key.
+        """
+        return cls(name, SecretBytes(secrets.token_bytes(SEED_BYTES)))
+
+    def __repr__(self) -> str:
+        return f"<SignerKey {self._public.name} {self._public.signer_id.hex()}>"
+
+    @property
+    def public(self) -> SignerPublic:
+        """The public half."""
+        return self._public
+
+    @property
+    def seed(self) -> SecretBytes:
+        """The private key, for its file."""
+        return self._seed
+
+    def sign(self, label: Label, message: bytes) -> bytes:
+        """Sign ``label`` and ``message``; 64 bytes."""
+        return self._signer.sign(label.value + message)
