@@ -15,6 +15,7 @@ from base.errors import UsageError
 from base.frames import ClearFrame, ProtectedFrame
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
 from models.pyramid import GATE_ONE, GatedPyramid
+from models.redraw import Redrawer
 from models.session import Array, Session, open_session
 
 CARD = "protector-v1.json"
@@ -54,21 +55,13 @@ class _Size:
         self.chroma = np.zeros((1, 2, padded[0] // 2, padded[1] // 2), np.uint8)
         self.kept_luma = np.zeros_like(self.luma)
         self.kept_chroma = np.zeros_like(self.chroma)
-        self.luma_scratch = np.empty(padded, np.int16)
-        self.chroma_scratch = np.empty((padded[0] // 2, padded[1] // 2), np.int16)
         self.luma_pyramid = GatedPyramid(*padded, card.bands)
         self.chroma_pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1)
         self.held: tuple[Array, Array] | None = None  # gates and thresholds in force
         self.newest: Array | None = None  # gates as the network gave them last
         self.age = 0  # pictures since then
         self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
-        self.redraw: Session = open_session(graphs[1], (self.luma, self.chroma), threads=threads)
-
-    def drawn(self, change: npt.NDArray[np.int8]) -> tuple[Array, tuple[Array, Array]]:
-        """The gated planes with the redraw network's change [24, H/4, W/4]; freshly allocated."""
-        luma = _add_phases(self.kept_luma[0, 0], change[:16], self.luma_scratch)
-        cb = _add_phases(self.kept_chroma[0, 0], change[16:20], self.chroma_scratch)
-        return luma, (cb, _add_phases(self.kept_chroma[0, 1], change[20:], self.chroma_scratch))
+        self.redraw = Redrawer(graphs[1], (self.luma, self.chroma), threads)
 
     def load(self, frame: ClearFrame) -> None:
         """Copy the planes in and repeat their last row and column over the padding."""
@@ -87,16 +80,6 @@ def _widened(gates: Array) -> Array:
     """Every block as shut as the most shut of its eight neighbours: [1, bands, h, w]."""
     kernel = np.ones((3, 3), np.uint8)
     return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates[0]])[None]
-
-
-def _add_phases(plane: Array, phases: npt.NDArray[np.int8], scratch: npt.NDArray[np.int16]) -> Array:
-    """``plane`` [H, W] plus its change given by phase [s * s, H/s, W/s], clipped."""
-    stride = int(len(phases) ** 0.5)
-    for row in range(stride):
-        # OpenCV's merge interleaves ten times faster than a transposed copy.
-        merged = cv2.merge(list(phases[row * stride : (row + 1) * stride]))
-        np.add(plane[row::stride], merged.reshape(len(merged), -1), out=scratch[row::stride], dtype=np.int16)
-    return np.clip(scratch, 0, 255, out=scratch).astype(np.uint8)
 
 
 class Protector:
@@ -145,11 +128,10 @@ class Protector:
             for index in range(2):
                 kept = size.chroma_pyramid(size.chroma[0, index], gates[0, 1:], thresholds[0, 1:])
                 size.kept_chroma[0, index] = kept
-            (change,) = size.redraw.run(size.kept_luma, size.kept_chroma)
-            luma, chroma = size.drawn(change[0])
+            luma, cb, cr = size.redraw(size.kept_luma, size.kept_chroma)
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
-            drawn = ProtectedFrame(luma[:rows, :columns], chroma[0][half], chroma[1][half], frame.time_us)
+            drawn = ProtectedFrame(luma[:rows, :columns], cb[half], cr[half], frame.time_us)
             return drawn, GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
 
     def _maps(self, size: _Size) -> tuple[Array, Array]:

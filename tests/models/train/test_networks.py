@@ -10,7 +10,15 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 from base.frames import ClearFrame  # noqa: E402
 from models import load_protector  # noqa: E402
 from models.pyramid import GATE_ONE, GatedPyramid  # noqa: E402
-from models.train.networks import BANDS, Generator, gated_pyramid, gates_of, with_margin  # noqa: E402
+from models.redraw import QUIET  # noqa: E402
+from models.train.networks import (  # noqa: E402
+    BANDS,
+    Generator,
+    Redraw,
+    gated_pyramid,
+    gates_of,
+    with_margin,
+)
 
 pytestmark = pytest.mark.train
 
@@ -36,6 +44,17 @@ def test_integer_pyramid_agrees_with_the_network_within_rounding() -> None:
     assert difference.mean() < 1
 
 
+def _answer_nothing_to_flat_pictures(redraw: Redraw) -> None:
+    """The run-time subtracts that answer; a network fresh from its random start has a large one."""
+    grey = torch.zeros(1, 2, 32, 32)
+    with torch.no_grad():
+        answers = [
+            redraw.change(torch.full((1, 1, 64, 64), level / 255 - 0.5), grey)[0, :, 8, 8]
+            for level in range(16, 236, 4)
+        ]
+        redraw.tail.bias -= torch.stack(answers).median(dim=0).values
+
+
 def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="needs the train extra")
     from models.train.export import export_protector  # noqa: PLC0415
@@ -44,6 +63,7 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
     generator = Generator()
     for layer in (generator.redraw.tail, generator.gate_net.head):
         torch.nn.init.normal_(layer.weight, std=0.1)
+    _answer_nothing_to_flat_pictures(generator.redraw)
     export_protector(generator, tmp_path, {"training": {}, "metrics": {}, "licence": "none"})
     planes = [_smooth(4, 128, 192), _smooth(5, 64, 96), _smooth(6, 64, 96)]
     drawn = load_protector(folder=tmp_path).protect(ClearFrame(planes[0], planes[1], planes[2], 7))
@@ -55,8 +75,8 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
     assert drawn.time_us == 7
     for got, plane in ((drawn.luma_hw, wanted.luma[0, 0]), (drawn.cr_hw, wanted.chroma[0, 1])):
         difference = np.abs(got.astype(float) - 255 * plane.numpy())
-        assert difference.max() < 8
-        assert difference.mean() < 1.5
+        assert difference.max() < 8 + QUIET
+        assert difference.mean() < 1.5 + QUIET / 2
 
 
 @pytest.mark.parametrize(("logit", "gates"), [(-9.0, [1, 1, 1, 1, 1, 1]), (9.0, [0, 0, 0, 0, 0, 0])])
