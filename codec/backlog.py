@@ -27,6 +27,11 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._bytes)
 
+    @property
+    def num_bytes(self) -> int:
+        """Of the sealed byte stream so far, sealed or waiting."""
+        return self._taken + len(self._bytes)
+
     def add(self, packets: Iterable[SealedPacket]) -> None:
         """Queue packets.
 

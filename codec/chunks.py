@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from base.errors import FormatError, Malformed, Truncated
+from base.errors import FormatError, Malformed, Truncated, UsageError
 from codec.access_unit import AccessUnit
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.reader import Reader
@@ -15,6 +15,8 @@ TAG_BYTES = 16
 NO_RECORD_START = 2**32 - 1
 CHUNK_HEAD_BYTES = 12
 RECORD_START_BYTES = 4
+PART_SHIFT = 24
+MAX_CHUNKS_PER_PART = 2**PART_SHIFT
 # NAL header, start code, payload type, UUID, version, kind, head, record start, tag, stop bit,
 # and a reserve for the emulation prevention bytes of the head.
 SEALED_OVERHEAD_BYTES = 5 + 1 + 18 + CHUNK_HEAD_BYTES + RECORD_START_BYTES + TAG_BYTES + 1 + 64
@@ -51,6 +53,28 @@ class SealedChunk:
     def nal(self) -> bytes:
         """The chunk as a whole SEI NAL unit."""
         return pack_veilcam(SeiKind.SEALED, bytes(self))
+
+
+def part_of_region(region: int | None) -> int:
+    """Which part of a split segment's sealed data a region is; None: what belongs to no region, part 0."""
+    return 0 if region is None else region + 1
+
+
+def chunk_number(part: int, index: int) -> int:
+    """The chunk index of the ``index``-th chunk of a part.
+
+    Raises:
+        UsageError: there is no room for so many chunks.
+    """
+    if not 0 <= index < MAX_CHUNKS_PER_PART:
+        message = f"sealed chunks: chunk {index} of part {part}, limit is {MAX_CHUNKS_PER_PART}"
+        raise UsageError(message)
+    return part << PART_SHIFT | index
+
+
+def split_chunk_number(number: int) -> tuple[int, int]:
+    """Part and index within it, from a chunk index of a split segment."""
+    return number >> PART_SHIFT, number % MAX_CHUNKS_PER_PART
 
 
 def sealed_bodies(unit: AccessUnit, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, ...]:
@@ -100,3 +124,8 @@ def chunk_room(free_bytes: int) -> int:
     """
     usable = free_bytes - SEALED_OVERHEAD_BYTES
     return max(0, usable - usable // 250 - usable // 4096)
+
+
+def chunk_cost(count: int) -> int:
+    """What a SEALED message with ``count`` bytes of the sealed stream takes of the unit, at most."""
+    return count + count // 230 + SEALED_OVERHEAD_BYTES + 2

@@ -188,15 +188,16 @@ def pack_stream(streams: Iterable[SealedStream], packets: Iterable[SealedPacket]
     return b"".join(records) + end_record(len(records))
 
 
-def read_extensions(reader: Reader, limits: Limits) -> tuple[Tlv, ...]:
-    """The optional records behind the fields of a HEADER or STREAM.
+def read_extensions(reader: Reader, limits: Limits, known: frozenset[int] = frozenset()) -> tuple[Tlv, ...]:
+    """The records behind the fields of a HEADER or STREAM; ``known``: the critical ones that it may have.
 
     Raises:
-        UnknownVersion: one of them is critical; this release knows none.
+        UnknownVersion: another one of them is critical.
     """
     extensions = tuple(read_tlvs(reader, limits.max_header_bytes, limits.max_extensions))
     for extension in extensions:
-        refuse_critical(extension.kind, reader.what)
+        if extension.kind not in known:
+            refuse_critical(extension.kind, reader.what)
     return extensions
 
 

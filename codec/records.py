@@ -7,12 +7,13 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from base.errors import LimitExceeded, Malformed, UnknownVersion
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.packets import read_extensions
 from codec.reader import Reader, Tlv, read_tlvs, refuse_critical
+from codec.regions import REGIONS_RECORD, RegionGrid
 from codec.sei import FORMAT_VERSION
 from keys.labels import Label
 from keys.stanza import Stanza
@@ -43,6 +44,10 @@ class SealedMode(IntEnum):
     HEVC = 3
     H264 = 4
     FFV1 = 5
+
+
+_WHOLE_MODES = (SealedMode.NONE, SealedMode.COPY)  # nothing is coded here that could be split
+_KNOWN_EXTENSIONS = frozenset((REGIONS_RECORD,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +151,27 @@ class SegmentHeader:
             sealed_mode=_sealed_mode(reader.unsigned(1, "sealed mode")),
             starts_with_key=_flags(reader.unsigned(1, "flags")),
             stanzas=_stanzas(reader, limits),
-            extensions=read_extensions(reader, limits),
-        )
+            extensions=read_extensions(reader, limits, _KNOWN_EXTENSIONS),
+        )._checked()
+
+    def _checked(self) -> Self:
+        """Read what the extensions say, so that a damaged one refuses the header."""
+        if self.regions is not None and self.sealed_mode in _WHOLE_MODES:
+            message = f"HEADER record: regions with sealed mode {self.sealed_mode.name}"
+            raise Malformed(message)
+        return self
+
+    @property
+    def regions(self) -> RegionGrid | None:
+        """How the original is split into regions, each sealed under a key of its own; None: it is not.
+
+        Raises:
+            Malformed: the record is damaged or comes twice; not after `parse`.
+        """
+        bodies = [each.body for each in self.extensions if each.kind == REGIONS_RECORD]
+        if len(bodies) > 1:
+            raise Malformed("HEADER record: two REGIONS records")
+        return RegionGrid.parse(bodies[0]) if bodies else None
 
     def __bytes__(self) -> bytes:
         parts = (

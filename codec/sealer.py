@@ -15,6 +15,7 @@ from codec.limits import DEFAULT_LIMITS, LIVE_UNIT_CAP_BYTES, Limits
 from codec.nal import NalType, nal_type
 from codec.packets import SealedPacket, SealedStream
 from codec.records import ID_BYTES, MODEL_ID_BYTES, ZERO_DIGEST, SealedMode, SegmentHeader
+from codec.regions import RegionGrid
 from codec.segment_writer import SegmentWriter
 from keys import CameraKey, EpochRing
 
@@ -30,6 +31,8 @@ class SealerParams:
         width: of the protected picture in pixels, as height.
         model_id: first 8 bytes of the protector's SHA-256.
         streams: of the original, as the packets pushed refer to them.
+        regions: how the original is split; then each tile is a stream that names its region
+            (`codec.stream_info.region_extensions`).
     """
 
     width: int
@@ -39,6 +42,7 @@ class SealerParams:
     strength: int
     sealed_mode: SealedMode
     streams: tuple[SealedStream, ...] = ()
+    regions: RegionGrid | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_id) != MODEL_ID_BYTES:
@@ -208,19 +212,21 @@ class SegmentSealer:
             sealed_mode=self._params.sealed_mode,
             starts_with_key=False,
             stanzas=epoch.stanzas if epoch else (),
+            extensions=(self._params.regions.record(),) if self._params.regions else (),
         )
         self._next_index += 1
         return SegmentWriter(header, epoch, self._camera_key, self._params.streams, self._limits)
 
     def _publish(self, segment: SegmentWriter, unit: AccessUnit, *, is_last: bool) -> SealedUnit:
         starts = segment.num_units == 0
-        waiting = len(segment.backlog)
+        waiting = segment.lanes.num_waiting_bytes
         sealed = segment.seal(unit, self._cap_bytes, is_last=is_last)
         stats = self.stats
         stats.units += 1
-        stats.sealed_bytes += waiting - len(segment.backlog)
+        still_waiting = segment.lanes.num_waiting_bytes
+        stats.sealed_bytes += waiting - still_waiting
         stats.largest_unit_bytes = max(stats.largest_unit_bytes, sealed.num_bytes)
-        stats.largest_backlog_bytes = max(stats.largest_backlog_bytes, len(segment.backlog))
+        stats.largest_backlog_bytes = max(stats.largest_backlog_bytes, still_waiting)
         if sealed.num_bytes > self._cap_bytes:
             stats.units_over_cap += 1
             _LOG.info(

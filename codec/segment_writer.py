@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from base.errors import LimitExceeded, UsageError
 from codec.access_unit import AccessUnit
-from codec.backlog import Backlog
-from codec.chunks import SealedChunk, chunk_room
-from codec.digests import chunk_aad, chunk_digest, header_digest, unit_digest
+from codec.digests import chunk_digest, header_digest, unit_digest
+from codec.lanes import Lanes
 from codec.limits import Limits
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.records import (
@@ -22,12 +21,11 @@ from codec.records import (
     UnitDigests,
 )
 from codec.sei import SeiKind, pack_veilcam
-from keys import CameraKey, Epoch
-from keys.schedule import SealedCipher, chunk_nonce
+from keys import CameraKey, Epoch, SegmentKeys
 
 
 class SegmentWriter:
-    """One segment while it is being written: its backlog, digests and cipher.
+    """One segment while it is being written: its sealed parts and digests.
 
     Attributes:
         held: the access unit that waits for the next one.
@@ -45,16 +43,14 @@ class SegmentWriter:
     ) -> None:
         self.header = header
         self.held: AccessUnit | None = None
-        self.backlog = Backlog(streams if header.sealed_mode is not SealedMode.NONE else (), limits)
+        self.lanes = Lanes(header, _keys(header, epoch), streams, limits)
         self.signature_digest = ZERO_DIGEST
         self._camera_key = camera_key
         self._limits = limits
-        self._cipher = _cipher(header, epoch)
         self._video = {stream.index for stream in streams if stream.kind is StreamKind.VIDEO}
         self._first_video: SealedPacket | None = None
         self._header_digest = ZERO_DIGEST
         self._digests: list[UnitDigests] = []
-        self._num_chunks = 0
         # Keep the backlog so small that the last unit, which takes all of it, stays readable.
         self._pressure_bytes = limits.max_unit_bytes // 4
 
@@ -70,12 +66,12 @@ class SegmentWriter:
             UsageError: the segment has no sealed layer.
             LimitExceeded: larger than readers accept.
         """
-        if self._cipher is None:
+        if not self.lanes:
             if packets:
                 message = "sealed mode NONE: packets cannot be sealed"
                 raise UsageError(message)
             return
-        self.backlog.add(packets)
+        self.lanes.add(packets)
         if self._first_video is None:
             self._first_video = next((p for p in packets if p.stream_index in self._video), None)
 
@@ -89,15 +85,16 @@ class SegmentWriter:
             message = f"segment: more than {self._limits.max_frames_per_segment} pictures"
             raise LimitExceeded(message)
         header_body = self._freeze_header() if not self._digests else None
-        if is_last and self._cipher is not None:
-            self.backlog.end()
+        if is_last:
+            self.lanes.end()
         frame = FrameRecord(
             self.header.stream_id, self.header.segment_index, self.num_units, unit.pts_us, num_chunks=1
         )
-        count = self._share(cap_bytes - unit.num_bytes - _meta_bytes(frame, header_body), is_last=is_last)
-        frame = replace(frame, num_chunks=1 if count else 0)
+        free_bytes = cap_bytes - unit.num_bytes - _meta_bytes(frame, header_body)
+        shares = tuple(self.lanes.shares(free_bytes, self.num_units, self._pressure_bytes, is_last=is_last))
+        frame = replace(frame, num_chunks=len(shares))
         picture = unit_digest(bytes(frame), unit)
-        chunks = [self._seal_chunk(count, picture)] if count else []
+        chunks = [lane.seal(count, self.header, self._header_digest, picture) for lane, count in shares]
         self._digests.append(UnitDigests(picture, chunk_digest([bytes(chunk) for chunk in chunks])))
         meta = Meta(frame, header_body, self._sign() if is_last else None)
         sei = [pack_veilcam(SeiKind.META, bytes(meta)), *(chunk.nal() for chunk in chunks)]
@@ -110,23 +107,6 @@ class SegmentWriter:
         body = bytes(self.header)
         self._header_digest = header_digest(body)
         return body
-
-    def _share(self, free_bytes: int, *, is_last: bool) -> int:
-        """How many waiting bytes this unit takes."""
-        waiting = len(self.backlog)
-        if is_last:
-            return waiting
-        return min(waiting, max(chunk_room(free_bytes), waiting - self._pressure_bytes))
-
-    def _seal_chunk(self, count: int, picture_digest: bytes) -> SealedChunk:
-        assert self._cipher is not None  # noqa: S101 - only a sealed segment has a backlog
-        index = self._num_chunks
-        self._num_chunks += 1
-        aad = chunk_aad(
-            self._header_digest, self.header.camera_id, self.header.segment_index, index, picture_digest
-        )
-        ciphertext = self._cipher.seal(chunk_nonce(index), self.backlog.take(count), aad)
-        return SealedChunk(self.header.segment_index, index, ciphertext)
 
     def _sign(self) -> bytes:
         unsigned = SignatureRecord(
@@ -146,13 +126,12 @@ class SegmentWriter:
         return unit
 
 
-def _cipher(header: SegmentHeader, epoch: Epoch | None) -> SealedCipher | None:
+def _keys(header: SegmentHeader, epoch: Epoch | None) -> SegmentKeys | None:
     if epoch is None or header.sealed_mode is SealedMode.NONE:
         return None
-    keys = epoch.key.segment(header.camera_id, header.stream_id, header.epoch_id, header.segment_index)
-    return keys.sealed_cipher()
+    return epoch.key.segment(header.camera_id, header.stream_id, header.epoch_id, header.segment_index)
 
 
 def _meta_bytes(frame: FrameRecord, header_body: bytes | None) -> int:
-    """Bytes that the META message will take in the unit; a chunk count of 0 needs at most one more."""
+    """Bytes that the META message will take in the unit; another number of chunks needs at most one more."""
     return len(pack_veilcam(SeiKind.META, bytes(Meta(frame, header_body)))) + 4 + 1

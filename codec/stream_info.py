@@ -12,6 +12,38 @@ ROTATION_RECORD = 0x01
 REORDER_RECORD = 0x02
 """Extension: u8, pictures a decoder holds back because of B-frames; muxers need it where dts is unknown."""
 
+REGION_RECORD = 0x03
+"""Extension: u8, the region whose tile the video shows."""
+
+CLOCK_RECORD = 0x04
+"""Extension: i64, microseconds: capture time (Unix) less the packets' own time, in this segment."""
+
+
+def region_extensions(region: int | None, clock_us: int) -> tuple[Tlv, ...]:
+    """The extensions of a stream where the picture is split; ``region`` is None for what belongs to none."""
+    clock = Tlv(CLOCK_RECORD, clock_us.to_bytes(8, "big", signed=True))
+    return (clock,) if region is None else (Tlv(REGION_RECORD, bytes((region,))), clock)
+
+
+def region_of(stream: SealedStream) -> int | None:
+    """The region whose tile the stream shows; None if it belongs to none.
+
+    Raises:
+        Malformed: the extension has another length than 1.
+    """
+    body = _body(stream, REGION_RECORD, 1)
+    return body[0] if body else None
+
+
+def clock_of(stream: SealedStream) -> int | None:
+    """Microseconds from the packets' own time to the time of capture; None if the stream does not say.
+
+    Raises:
+        Malformed: the extension has another length than 8.
+    """
+    body = _body(stream, CLOCK_RECORD, 8)
+    return int.from_bytes(body, "big", signed=True) if body else None
+
 
 def stream_extensions(rotation_degrees: int, reorder_depth: int) -> tuple[Tlv, ...]:
     """The extensions for these values; none for zeros."""

@@ -1,53 +1,50 @@
 """Opens sealed segments: from the access units and a key back to the original's packets.
 
-Damage costs what it hit and no more: every chunk that authenticates is used, reading resumes at
-the next record after a hole, and what was lost comes back as a list of problems. That a segment
-opens says nothing about who made it; `codec.verify` does.
+Damage costs what it hit and no more (`codec.sealed_reader`). That a segment opens says nothing about
+who made it; `codec.verify` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import Protocol, TypeAlias
 
-from base.errors import AuthenticationFailed, FormatError, LimitExceeded
-from codec.chunks import NO_RECORD_START, RECORD_START_BYTES, SealedChunk, each_sealed_body
-from codec.digests import chunk_aad, header_digest, unit_digest
+from base.errors import FormatError, KeyUnavailable
+from codec.chunks import part_of_region
 from codec.limits import DEFAULT_LIMITS, Limits
-from codec.packets import RecordKind, SealedPacket, SealedStream
-from codec.reader import TLV_HEAD, Reader, refuse_critical
+from codec.packets import SealedPacket, SealedStream
 from codec.records import SealedMode, SegmentHeader
+from codec.sealed_reader import Loss, PartChunks, PartContent, Problem, SegmentChunks
 from codec.segments import SegmentView, read_segments
-from keys import EpochKey, Identity, SegmentKeys, unwrap_epoch_key
-from keys.schedule import SealedCipher, chunk_nonce
+from keys import EpochKey, Identity, unwrap_epoch_key
+from keys.schedule import SealedCipher
 
 __all__ = ["Loss", "OpenedSegment", "Problem", "open_segment", "read_segments", "unwrap_segment_epoch"]
 
 
-class Loss(Enum):
-    """What kept a part of a segment from being opened."""
-
-    HEADER_MISSING = "header missing"
-    HEADER_DAMAGED = "header damaged"
-    NOT_SEALED = "no sealed layer"
-    STRIPPED = "sealed layer gone"
-    CHUNK_MISSING = "chunk missing"
-    CHUNK_REFUSED = "chunk does not authenticate"
-    RECORD_DAMAGED = "record damaged"
-    END_MISSING = "end missing"
-    RECORDS_MISSING = "records missing"
-
-
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that was lost, for reports."""
+class OpenedRegion:
+    """What came out of one region of a segment whose original is split.
 
-    loss: Loss
-    detail: str
+    Attributes:
+        streams: one, the tile; empty if the chunk that holds its description is lost.
+        packets: one for each picture of the segment, in order.
+        num_intact_packets: how many of them precede the first hole.
+        problems: empty if and only if the region is complete.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.loss.value}: {self.detail}"
+    region: int
+    streams: tuple[SealedStream, ...] = ()
+    packets: tuple[SealedPacket, ...] = field(default=(), repr=False)
+    num_intact_packets: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every packet that the camera sealed is here."""
+        return not self.problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,9 @@ class OpenedSegment:
         streams: empty if the chunk that holds them is lost.
         packets: of all streams, in the order sealed.
         num_intact_packets: how many of them precede the first hole.
-        problems: empty if and only if the segment is complete.
+        problems: empty if and only if the segment is complete, as far as it was to be opened.
+        regions: where the original is split: what the key opens of those asked for, by number. Then
+            ``streams`` and ``packets`` are what belongs to no region, such as sound.
     """
 
     header: SegmentHeader | None
@@ -67,11 +66,12 @@ class OpenedSegment:
     packets: tuple[SealedPacket, ...] = field(default=(), repr=False)
     num_intact_packets: int = 0
     problems: tuple[Problem, ...] = ()
+    regions: tuple[OpenedRegion, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        """Whether every packet that the camera sealed is here."""
-        return not self.problems
+        """Whether every packet that the camera sealed, and the key opens, is here."""
+        return not self.problems and all(region.is_complete for region in self.regions)
 
 
 def unwrap_segment_epoch(header: SegmentHeader, identities: Iterable[Identity]) -> EpochKey:
@@ -84,21 +84,41 @@ def unwrap_segment_epoch(header: SegmentHeader, identities: Iterable[Identity]) 
     return unwrap_epoch_key(header.stanzas, identities, header.camera_id, header.epoch_id)
 
 
+class PartKeys(Protocol):
+    """Ciphers of one segment: `keys.SegmentKeys`, or `keys.RegionKeys` for some regions alone.
+
+    Both raise KeyUnavailable for what they do not hold.
+    """
+
+    def sealed_cipher(self) -> SealedCipher:
+        """Of the segment as a whole, or of what belongs to no region."""
+
+    def region_cipher(self, region: int) -> SealedCipher:
+        """Of one region."""
+
+
+OpeningKey: TypeAlias = EpochKey | PartKeys | Sequence[Identity]
+
+
 def open_segment(
     view: SegmentView,
-    key: EpochKey | SegmentKeys | Sequence[Identity],
+    key: OpeningKey,
     *,
+    regions: Collection[int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> OpenedSegment:
     """Decrypt and parse the sealed layer of one segment.
 
     Args:
         view: from `read_segments`.
-        key: the epoch's key, the segment's keys, or identities among which is a recipient.
+        key: the epoch's key, the segment's or some of its regions', or identities among which is a recipient.
+        regions: open these alone, where the original is split, and nothing that belongs to no region;
+            None: all that the key opens.
         limits: what to accept.
 
     Raises:
         NoMatchingIdentity: none of the identities is among the recipients.
+        KeyUnavailable: the key opens nothing of what was asked for.
         AuthenticationFailed: the wrapped epoch key was changed.
     """
     try:
@@ -110,184 +130,68 @@ def open_segment(
         return OpenedSegment(None, problems=(Problem(Loss.HEADER_MISSING, "the key frame's unit is lost"),))
     if header.sealed_mode is SealedMode.NONE:
         return OpenedSegment(header, problems=(Problem(Loss.NOT_SEALED, "made with sealed mode NONE"),))
-    chunks = _Chunks(_segment_cipher(header, key), header, body, limits)
+    ciphers = _part_ciphers(header, _part_keys(header, key), regions)
+    chunks = SegmentChunks(ciphers, header, body, limits)
     chunks.open_all(view)
-    content = _Content(limits, chunks.problems)
-    for run in chunks.runs():
-        content.read(run)
-    content.close()
+    contents = {part: _read_part(chunks.parts[part], limits) for part in ciphers}
+    common = contents.pop(0, None)
     return OpenedSegment(
-        header, tuple(content.streams), tuple(content.packets), content.num_intact, tuple(content.problems)
+        header,
+        streams=tuple(common.streams) if common else (),
+        packets=tuple(common.packets) if common else (),
+        num_intact_packets=common.num_intact if common else 0,
+        problems=tuple(chunks.problems),
+        regions=tuple(_region(part - 1, content) for part, content in contents.items()),
     )
 
 
-def _segment_cipher(header: SegmentHeader, key: EpochKey | SegmentKeys | Sequence[Identity]) -> SealedCipher:
-    if isinstance(key, SegmentKeys):
-        return key.sealed_cipher()
-    epoch_key = key if isinstance(key, EpochKey) else unwrap_segment_epoch(header, key)
-    return epoch_key.segment(
-        header.camera_id, header.stream_id, header.epoch_id, header.segment_index
-    ).sealed_cipher()
+def _region(region: int, content: PartContent) -> OpenedRegion:
+    return OpenedRegion(
+        region,
+        tuple(content.streams),
+        tuple(content.packets),
+        content.num_intact,
+        tuple(content.problems),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Plaintext of consecutive chunks, from its first record on."""
-
-    first_chunk: int
-    data: bytes
-
-
-class _Chunks:
-    """Decrypts the chunks of one segment and joins those that are consecutive."""
-
-    def __init__(
-        self, cipher: SealedCipher, header: SegmentHeader, header_body: bytes, limits: Limits
-    ) -> None:
-        self.problems: list[Problem] = []
-        self._cipher = cipher
-        self._header = header
-        self._header_digest = header_digest(header_body)
-        self._limits = limits
-        self._plain: dict[int, bytes] = {}
-        self._num_bytes = 0
-
-    def open_all(self, view: SegmentView) -> None:
-        for frame, viewed in view.own_units():
-            where = f"frame {frame.frame_index}"
-            bodies = tuple(each_sealed_body(viewed.unit, self._limits))
-            picture = unit_digest(bytes(frame), viewed.unit) if bodies else b""
-            for body in bodies:
-                if isinstance(body, FormatError):
-                    self.problems.append(Problem(Loss.CHUNK_REFUSED, f"{where}: {body}"))
-                else:
-                    self._open(body, picture, where)
-
-    def _open(self, body: bytes, picture: bytes, where: str) -> None:
-        try:
-            chunk = SealedChunk.parse(body)
-            if chunk.chunk_index in self._plain:
-                return
-            aad = chunk_aad(
-                self._header_digest,
-                self._header.camera_id,
-                chunk.segment_index,
-                chunk.chunk_index,
-                picture,
-            )
-            plain = self._cipher.open(chunk_nonce(chunk.chunk_index), chunk.ciphertext, aad)
-        except (FormatError, AuthenticationFailed) as error:
-            self.problems.append(Problem(Loss.CHUNK_REFUSED, f"{where}: {error}"))
-            return
-        self._num_bytes += len(plain)
-        if self._num_bytes > self._limits.max_segment_bytes:
-            self.problems.append(Problem(Loss.CHUNK_REFUSED, f"{where}: segment above its limit"))
-            return
-        self._plain[chunk.chunk_index] = plain
-
-    def runs(self) -> Iterator[_Run]:
-        """Runs of consecutive chunks, each starting at a record; chunks are freed as they are joined."""
-        indices = sorted(self._plain)
-        expected = 0
-        while indices:
-            first = last = indices[0]
-            if first != expected:
-                self._note_missing(expected, first)
-            while last + 1 in self._plain:
-                last += 1
-            parts = [self._plain.pop(index) for index in range(first, last + 1)]
-            indices = indices[last - first + 1 :]
-            expected = last + 1
-            yield _Run(first, _from_first_record(parts))
-        if not expected:
-            self.problems.append(Problem(Loss.STRIPPED, "no chunk of the segment opens"))
-
-    def _note_missing(self, start: int, stop: int) -> None:
-        names = f"chunk {start}" if stop == start + 1 else f"chunks {start} to {stop - 1}"
-        self.problems.append(Problem(Loss.CHUNK_MISSING, names))
+def _part_keys(header: SegmentHeader, key: OpeningKey) -> PartKeys:
+    if isinstance(key, Sequence):
+        key = unwrap_segment_epoch(header, key)
+    if isinstance(key, EpochKey):
+        return key.segment(header.camera_id, header.stream_id, header.epoch_id, header.segment_index)
+    return key
 
 
-def _from_first_record(parts: list[bytes]) -> bytes:
-    """Join chunks, less the rest of a record whose beginning is not among them."""
-    for number, part in enumerate(parts):
-        start = int.from_bytes(part[:RECORD_START_BYTES], "big")
-        if start != NO_RECORD_START:
-            rest = (later[RECORD_START_BYTES:] for later in parts[number + 1 :])
-            return b"".join((part[RECORD_START_BYTES + start :], *rest))
-    return b""
+def _part_ciphers(
+    header: SegmentHeader, keys: PartKeys, regions: Collection[int] | None
+) -> dict[int, SealedCipher]:
+    """Ciphers by part, of all parts that are asked for and that the keys open.
+
+    Raises:
+        KeyUnavailable: there is none.
+    """
+    grid = header.regions
+    if grid is None:
+        return {0: keys.sealed_cipher()}
+    wanted = range(grid.num_regions) if regions is None else sorted(set(regions))
+    ciphers: dict[int, SealedCipher] = {}
+    if regions is None:
+        with contextlib.suppress(KeyUnavailable):
+            ciphers[0] = keys.sealed_cipher()
+    for region in wanted:
+        if region < grid.num_regions:
+            with contextlib.suppress(KeyUnavailable):
+                ciphers[part_of_region(region)] = keys.region_cipher(region)
+    if not ciphers:
+        message = f"segment {header.segment_index}: the key given opens none of its regions asked for"
+        raise KeyUnavailable(message)
+    return ciphers
 
 
-class _Content:
-    """Reads the records of the sealed byte stream."""
-
-    def __init__(self, limits: Limits, problems: list[Problem]) -> None:
-        self.streams: list[SealedStream] = []
-        self.packets: list[SealedPacket] = []
-        self.problems = problems
-        self.num_intact = 0
-        self._limits = limits
-        self._num_records = 0
-        self._num_announced: int | None = None
-        self._is_intact = True
-
-    def read(self, run: _Run) -> None:
-        self._is_intact &= run.first_chunk == 0
-        try:
-            for kind, body in self._records(run):
-                self._take(kind, body)
-        except FormatError as error:
-            self.problems.append(Problem(Loss.RECORD_DAMAGED, str(error)))
-        if self._is_intact:
-            self.num_intact = len(self.packets)
-        self._is_intact = False
-
-    def close(self) -> None:
-        if self._num_announced is None:
-            self.problems.append(Problem(Loss.END_MISSING, f"after {self._num_records} records"))
-        elif self._num_announced != self._num_records:
-            detail = f"{self._num_announced - self._num_records} of {self._num_announced}"
-            self.problems.append(Problem(Loss.RECORDS_MISSING, detail))
-
-    def _records(self, run: _Run) -> Iterator[tuple[int, bytes]]:
-        reader = Reader(run.data, "sealed stream")
-        while reader.remaining >= TLV_HEAD.size and self._num_announced is None:
-            kind = reader.unsigned(1, "record type")
-            size = reader.unsigned(4, "record length", self._limits.max_packet_bytes)
-            if size > reader.remaining:
-                return  # cut by a hole; the count in END, or its absence, reports it
-            if self._num_records >= self._limits.max_records_per_segment:
-                message = f"sealed stream: more than {self._limits.max_records_per_segment} records"
-                raise LimitExceeded(message)
-            yield kind, reader.take(size, "record")
-        if self._num_announced is not None:
-            reader.end()
-
-    def _take(self, kind: int, body: bytes) -> None:
-        if kind == RecordKind.END:
-            reader = Reader(body, "END record")
-            self._num_announced = reader.unsigned(4, "number of records")
-            reader.end()
-            return
-        self._num_records += 1
-        if kind == RecordKind.STREAM:
-            self._add_stream(SealedStream.parse(body, self._limits))
-        elif kind == RecordKind.PACKET:
-            self._add_packet(SealedPacket.parse(body))
-        else:
-            refuse_critical(kind, "sealed stream")
-
-    def _add_stream(self, stream: SealedStream) -> None:
-        known = {known.index for known in self.streams}
-        if stream.index in known or len(known) >= self._limits.max_streams:
-            detail = f"stream {stream.index}: repeated, or above {self._limits.max_streams} streams"
-            self.problems.append(Problem(Loss.RECORD_DAMAGED, detail))
-            return
-        self.streams.append(stream)
-
-    def _add_packet(self, packet: SealedPacket) -> None:
-        # Without STREAM records, which are lost with chunk 0, the caller may still know the streams.
-        if self.streams and all(packet.stream_index != stream.index for stream in self.streams):
-            detail = f"packet of stream {packet.stream_index}, which the segment does not declare"
-            self.problems.append(Problem(Loss.RECORD_DAMAGED, detail))
-            return
-        self.packets.append(packet)
+def _read_part(part: PartChunks, limits: Limits) -> PartContent:
+    content = PartContent(limits, part.problems)
+    for run in part.runs():
+        content.read(run)
+    content.close()
+    return content
