@@ -50,7 +50,7 @@ def _finish(file: BinaryIO) -> bool:
     head_bytes = end = end_us = 0
     entries: list[FragmentEntry] = []
     moof: tuple[int, bytes] | None = None
-    for kind, offset, size in _whole_boxes(file):
+    for kind, offset, size in whole_boxes(file):
         if kind == b"moov":
             head_bytes = offset + size
         elif kind == b"moof" and size <= _MAX_MOOF_BYTES:
@@ -78,7 +78,7 @@ def _read(file: BinaryIO, offset: int, size: int) -> bytes:
     return file.read(size)
 
 
-def _whole_boxes(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
+def whole_boxes(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
     """Kind, offset and size of the boxes that are there in full, in order."""
     length = file.seek(0, os.SEEK_END)
     offset = 0
@@ -112,7 +112,7 @@ def is_cut_short(file: BinaryIO) -> bool:
         return _is_cut_matroska(head, file.seek(0, os.SEEK_END))
     if head[4:8] not in (b"ftyp", b"styp", b"moov", b"wide", b"mdat", b"free", b"skip"):
         return False
-    end = max((offset + size for _, offset, size in _whole_boxes(file)), default=0)
+    end = max((offset + size for _, offset, size in whole_boxes(file)), default=0)
     return end < file.seek(0, os.SEEK_END)
 
 
