@@ -25,8 +25,8 @@ SIZE_MULTIPLE = 2**BANDS
 
 
 def conv(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:
-    """A padded convolution."""
-    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2)
+    """A convolution, padded where its kernel is odd."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2 if kernel % 2 else 0)
 
 
 class ConvNorm(nn.Sequential):
@@ -156,14 +156,22 @@ def gated_pyramid(plane: Tensor, gates: Tensor, thresholds: Tensor) -> Tensor:
 class Redraw(nn.Module):
     """Redraws what the gates left as a cartoon; has no other input, so it cannot leak more."""
 
-    REACH = 0.12
+    REACH = 0.2
     """Largest change of a sample, of 1."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.luma_stem = nn.Conv2d(1, width, 4, 4)
         self.chroma_stem = nn.Conv2d(2, width, 2, 2, bias=False)
-        self.body = nn.Sequential(conv(width, width), nn.ReLU())
+        self.body = nn.Sequential(conv(width, width))
+        # Sees 150 pixels around at a sixteenth of the size: enough to know a head that became a blob.
+        wide = 3 * width
+        self.context = nn.Sequential(
+            *(conv(width, wide, 4, 4), nn.ReLU(), conv(wide, wide), nn.ReLU(), conv(wide, wide), nn.ReLU()),
+            conv(wide, width, 1),
+        )
+        nn.init.zeros_(self.context[-1].weight)
+        nn.init.zeros_(self.context[-1].bias)
         # One output channel per phase of a 4x4 luma cell, then of the 2x2 cells of cb and of cr.
         self.tail = conv(width, 24, 1)
         nn.init.normal_(self.tail.weight, std=1e-3)
@@ -176,7 +184,9 @@ class Redraw(nn.Module):
 
     def change(self, luma: Tensor, chroma: Tensor) -> Tensor:
         """Planes around zero -> what to add, by phase: [B, 24, H/4, W/4], within REACH."""
-        features = self.body(F.relu(self.luma_stem(luma) + self.chroma_stem(chroma)))
+        stem = F.relu(self.luma_stem(luma) + self.chroma_stem(chroma))
+        around = F.interpolate(self.context(stem), scale_factor=4.0, mode="bilinear", align_corners=False)
+        features = F.relu(self.body[0](stem) + around)
         return F.hardtanh(self.tail(features), -self.REACH, self.REACH)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.errors import UsageError
 from base.files import atomic_write
@@ -23,6 +24,7 @@ from models.train.augment import Crop, Cropper
 from models.train.color import planes_to_rgb, rgb_to_planes
 from models.train.networks import BANDS, Generator, PatchDiscriminator, Protected, coarseness_of, shut_logits
 from models.train.pictures import Image
+from models.train.rate import coded_bits
 from models.train.samples import load_cartoons, load_faces, prepare
 from models.train.teacher import Judge, Teacher, anchor_weights, disagreement
 
@@ -47,21 +49,22 @@ class ProtectorTraining:
     seed: int = 1
     threads: int = 2
     finding_share: float = 0.5  # first part of the time: only find what is sensitive
-    weight_utility: float = 0.5  # detector disagreement
+    weight_utility: float = 1.0  # detector disagreement
     weight_coarseness: float = 6.0  # cross-entropy of shut bands inside faces, plates, text
     weight_idle: float = 3.0  # the same elsewhere
     weight_sensitive: float = 6.0  # L1 to the target inside faces, plates, text
-    weight_cartoon: float = 1.5  # L1 to the flat cartoon elsewhere
-    weight_rate: float = 4.0  # total variation, a stand-in for coded bits; adapted, see below
+    weight_cartoon: float = 0.7  # L1 to the flat cartoon elsewhere
     weight_style: float = 0.02  # patch discriminator
-    utility_budget: float = 1.2  # the rate weight rises while disagreement is below this
+    rate_budget: float = 0.3  # wanted bits, of the clear crop's; the price of a bit follows, see _note
+    find_steps: int = 2  # supervised steps on crops of their own for every joint one
+    averaging: float = 0.997  # the exported weights are a running mean of this decay
 
 
 @dataclass(slots=True)
 class _State:
     step: int = 0
     seconds: float = 0.0
-    rate: float = 0.1  # factor on weight_rate
+    rate: float = 2.0  # price of a bit per sample
     smooth: dict[str, float] = field(default_factory=dict)
 
 
@@ -83,12 +86,9 @@ def _batch(crops: list[Crop]) -> dict[str, Tensor]:
     }
 
 
-def _total_variation(luma: Tensor, chroma: Tensor) -> Tensor:
-    def variation(plane: Tensor) -> Tensor:
-        across = (plane[..., 1:] - plane[..., :-1]).abs().mean()
-        return across + (plane[..., 1:, :] - plane[..., :-1, :]).abs().mean()
-
-    return variation(luma) + variation(chroma)
+def _bits(luma: Tensor, chroma: Tensor, grid_yx: tuple[int, int]) -> Tensor:
+    """About the coded bits per luma sample."""
+    return coded_bits(luma, grid_yx) + 0.5 * coded_bits(chroma, grid_yx)
 
 
 def _masked_l1(difference: Tensor, mask: Tensor) -> Tensor:
@@ -112,7 +112,9 @@ def _coarseness_losses(batch: dict[str, Tensor], coarseness: Tensor) -> dict[str
     }
 
 
-def _losses(batch: dict[str, Tensor], drawn: Protected, teacher: Judge) -> dict[str, Tensor]:
+def _losses(
+    batch: dict[str, Tensor], drawn: Protected, teacher: Judge, grid_yx: tuple[int, int]
+) -> dict[str, Tensor]:
     """Every force on the generator by name, unweighted."""
     target_luma, target_chroma = rgb_to_planes(batch["target"])
     rgb = planes_to_rgb(drawn.luma, drawn.chroma)
@@ -127,7 +129,7 @@ def _losses(batch: dict[str, Tensor], drawn: Protected, teacher: Judge) -> dict[
         **_coarseness_losses(batch, drawn.coarseness),
         "sensitive": _masked_l1(luma, sensitive) + _masked_l1(chroma, half),
         "cartoon": _masked_l1(luma, 1 - sensitive) + _masked_l1(chroma, 1 - half),
-        "rate": _total_variation(drawn.luma, drawn.chroma),
+        "rate": _bits(drawn.luma, drawn.chroma, grid_yx),
     }
 
 
@@ -153,6 +155,9 @@ class ProtectorTrainer:
         self._cropper = Cropper(samples, faces, size=settings.crop_size, bands=BANDS, rng=self._rng)
         self._teacher: Judge = teacher or Teacher(settings.teacher)
         self.generator = Generator().to(memory_format=torch.channels_last)
+        self.averaged = AveragedModel(
+            self.generator, multi_avg_fn=get_ema_multi_avg_fn(settings.averaging), use_buffers=True
+        )
         self.discriminator = PatchDiscriminator()
         self._optimizer = torch.optim.AdamW(
             self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
@@ -179,13 +184,18 @@ class ProtectorTrainer:
         warm_up = min(1.0, (state.step + 1) / 50)
         for group in self._optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
-        batch = _batch([self._cropper.draw() for _ in range(settings.batch)])
-        luma, chroma = rgb_to_planes(batch["clear"])
         if share < settings.finding_share:
-            self._find(batch, self.generator.gate_net(luma, chroma))
+            self._find()
             return
+        for _ in range(settings.find_steps):
+            self._find()
+        batch = self._draw()
+        luma, chroma = rgb_to_planes(batch["clear"])
         drawn = self.generator(luma, chroma)
-        losses = _losses(batch, drawn, self._teacher)
+        grid_yx = self._rng.randrange(8), self._rng.randrange(8)
+        losses = _losses(batch, drawn, self._teacher, grid_yx)
+        with torch.no_grad():
+            losses["clear_rate"] = _bits(luma, chroma, grid_yx)
         losses["style"] = -self.discriminator(planes_to_rgb(drawn.luma, drawn.chroma)).mean()
         lagrangian = (
             settings.weight_utility * losses["utility"]
@@ -193,7 +203,7 @@ class ProtectorTrainer:
             + settings.weight_idle * losses["idle"]
             + settings.weight_sensitive * losses["sensitive"]
             + settings.weight_cartoon * losses["cartoon"]
-            + settings.weight_rate * state.rate * losses["rate"]
+            + state.rate * losses["rate"]
             + settings.weight_style * losses["style"]
         )
         self._descend(lagrangian)
@@ -202,13 +212,17 @@ class ProtectorTrainer:
         self._note(losses, drawn, batch)
         state.step += 1
 
-    def _find(self, batch: dict[str, Tensor], logits: Tensor) -> None:
+    def _draw(self) -> dict[str, Tensor]:
+        return _batch([self._cropper.draw() for _ in range(self._settings.batch)])
+
+    def _find(self) -> None:
         """Supervised start: where faces, plates and text are and how large, without drawing anything.
 
         Twenty times cheaper than a full step, and the detector's gradient, which is large and
         knows nothing of privacy, does not drown it.
         """
-        losses = _coarseness_losses(batch, coarseness_of(logits))
+        batch = self._draw()
+        losses = _coarseness_losses(batch, coarseness_of(self.generator.gate_net(*rgb_to_planes(batch["clear"]))))
         self._descend(losses["coarseness"] + losses["idle"])
         self._smooth({name: float(value.detach()) for name, value in losses.items()})
         self._state.step += 1
@@ -218,6 +232,7 @@ class ProtectorTrainer:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.generator.parameters(), 5.0)
         self._optimizer.step()
+        self.averaged.update_parameters(self.generator)
 
     def _smooth(self, figures: dict[str, float]) -> None:
         smooth = self._state.smooth
@@ -244,7 +259,7 @@ class ProtectorTrainer:
         return loss.detach()
 
     def _note(self, losses: dict[str, Tensor], drawn: Protected, batch: dict[str, Tensor]) -> None:
-        """Smooth the figures; raise the price of bits while the detector agrees, lower it otherwise."""
+        """Smooth the figures; raise the price of bits while too many are spent, lower it otherwise."""
         state, settings = self._state, self._settings
         figures = {name: float(value.detach()) for name, value in losses.items()}
         shut = batch["shut"]
@@ -252,10 +267,9 @@ class ProtectorTrainer:
             figures["open_where_shut"] = float((drawn.gates.detach() * shut).sum() / shut.sum())
         figures["open"] = float(drawn.gates.detach().mean())
         self._smooth(figures)
-        if state.step > 100:
-            agrees = state.smooth["utility"] < settings.utility_budget
-            state.rate = min(10.0, max(0.05, state.rate * (1.004 if agrees else 0.996)))
-        state.smooth["rate_factor"] = state.rate
+        over = state.smooth["rate"] > settings.rate_budget * state.smooth["clear_rate"]
+        state.rate = min(40.0, max(0.1, state.rate * (1.005 if over else 0.995)))
+        state.smooth["price"] = state.rate
 
     def save(self) -> None:
         """Write checkpoint and settings (both plain tensors and JSON; loadable with weights_only)."""
@@ -264,6 +278,7 @@ class ProtectorTrainer:
         torch.save(
             {
                 "generator": self.generator.state_dict(),
+                "averaged": self.averaged.state_dict(),
                 "discriminator": self.discriminator.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
                 "critic": self._critic.state_dict(),
@@ -301,6 +316,7 @@ class ProtectorTrainer:
             return False
         stored = torch.load(path, weights_only=True)
         self.generator.load_state_dict(stored["generator"])
+        self.averaged.load_state_dict(stored["averaged"])
         self.discriminator.load_state_dict(stored["discriminator"])
         self._optimizer.load_state_dict(stored["optimizer"])
         self._critic.load_state_dict(stored["critic"])
