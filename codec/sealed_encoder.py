@@ -100,13 +100,13 @@ class SealedEncoder:
         self.stream = stream
         self._mode = mode
         self._context = context
-        self._accepts = _shape(source)
+        self._accepts = picture_shape(source)
         self._frame = VideoFrame(context.width, context.height, context.pix_fmt or "")
         self._last_us: int | None = None
 
     def accepts(self, picture: VideoFrame) -> bool:
         """Whether the picture has the size, format and range of the first one; else open another encoder."""
-        return _shape(picture) == self._accepts
+        return picture_shape(picture) == self._accepts
 
     def encode(
         self, picture: VideoFrame, force_key: bool = False, *, time_us: int | None = None
@@ -123,7 +123,7 @@ class SealedEncoder:
             MediaError: the encoder fails.
         """
         if not self.accepts(picture):
-            message = f"sealed {self._mode}: opened for {self._accepts}, got {_shape(picture)}"
+            message = f"sealed {self._mode}: opened for {self._accepts}, got {picture_shape(picture)}"
             raise UsageError(message)
         frame = self._frame
         (repack if self._mode == "ffv1" else to_yuv420p)(picture, frame)
@@ -208,9 +208,9 @@ def open_sealed_encoder(
     try:
         context.open()
     except (av.FFmpegError, ValueError) as error:
-        message = f"sealed {mode}: {recipe.encoder} refuses {_shape(picture)}: {error}"
+        message = f"sealed {mode}: {recipe.encoder} refuses {picture_shape(picture)}: {error}"
         raise UsageError(message) from error
-    _LOG.debug("sealed %s encoder for %s: %s", mode, _shape(picture), context.options)
+    _LOG.debug("sealed %s encoder for %s: %s", mode, picture_shape(picture), context.options)
     stream = SealedStream(
         index=stream_index,
         kind=StreamKind.VIDEO,
@@ -253,7 +253,8 @@ def _describe_picture(context: VideoCodecContext, picture: VideoFrame, codec: Se
         context.colorspace, context.color_range = 1, LIMITED_RANGE  # what to_yuv420p makes of RGB
 
 
-def _shape(picture: VideoFrame) -> str:
+def picture_shape(picture: VideoFrame) -> str:
+    """Size, format and range in words: pictures that share it go through one encoder."""
     full = " full range" if is_full_range(picture) else ""
     return f"{picture.width}x{picture.height} {picture.format.name}{full}"
 
