@@ -27,7 +27,7 @@ from forensics.decode_report import OpenedRow, Outcome, TrackDigest
 from forensics.gate import PacketGate
 from forensics.input_file import Advance, Evidence
 from forensics.plan import Candidate, Plan, follows
-from keys import SegmentKeys
+from keys import RegionKeys, SegmentKeys
 from keys.source import KeySource
 
 _MAX_PROBLEMS = 20
@@ -136,7 +136,7 @@ class Extraction:
             else:
                 self._add_row(candidate, Outcome.NOT_OPENED, problems=_texts(opened))
 
-    def _keys_of(self, view: SegmentView) -> SegmentKeys:
+    def _keys_of(self, view: SegmentView) -> SegmentKeys | RegionKeys:
         header = view.header()
         if header is None:
             message = "its header is missing"

@@ -15,7 +15,7 @@ from base.errors import GrantRefused, KeyUnavailable, UsageError, VeilError
 from forensics.canonical import JsonObject, JsonValue
 from forensics.ledger import Ledger, LedgerEntry
 from forensics.report import TOOL, FileDigest, json_time
-from keys import SegmentKeys
+from keys import RegionKeys, SegmentKeys
 from keys.source import KeySource, SegmentRef
 
 _LOG = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Opening:
         """As the source's."""
         self._source.authorize(now_us, num_used)
 
-    def segment_keys(self, segment: SegmentRef) -> SegmentKeys:
+    def segment_keys(self, segment: SegmentRef) -> SegmentKeys | RegionKeys:
         """Return the keys of one segment; raises as `KeySource.segment_keys`.
 
         Raises:

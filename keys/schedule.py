@@ -154,6 +154,17 @@ class RegionKeys(Unshareable):
         """The regions that open."""
         return frozenset(self._keys)
 
+    def secret(self, region: int) -> SecretBytes:
+        """The key of one region, for a grant.
+
+        Raises:
+            KeyUnavailable: its key is not here.
+        """
+        if region not in self._keys:
+            message = f"region {region}: its key is not among the keys given"
+            raise KeyUnavailable(message)
+        return self._keys[region]
+
     def sealed_cipher(self) -> SealedCipher:
         """Refuse: what belongs to no region (sound) is not among these keys.
 
@@ -169,10 +180,7 @@ class RegionKeys(Unshareable):
         Raises:
             KeyUnavailable: its key is not here.
         """
-        if region not in self._keys:
-            message = f"region {region}: its key is not among the keys given"
-            raise KeyUnavailable(message)
-        return SealedCipher(self._keys[region])
+        return SealedCipher(self.secret(region))
 
 
 @final

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, final, runtime_checkable
 
 from base.errors import AuthenticationFailed, FormatError, NoMatchingIdentity, VeilError
-from keys.schedule import EpochKey, SegmentKeys
+from keys.schedule import EpochKey, RegionKeys, SegmentKeys
 from keys.secret import Unshareable
 from keys.stanza import Stanza
 from keys.wrap import Unwrapper, unwrap_epoch_key
@@ -78,7 +78,7 @@ class KeySource(Protocol):
             GrantRefused: the grant is over, used up or revoked.
         """
 
-    def segment_keys(self, segment: SegmentRef) -> SegmentKeys:
+    def segment_keys(self, segment: SegmentRef) -> SegmentKeys | RegionKeys:
         """Return the keys of one segment.
 
         Raises:
@@ -121,7 +121,7 @@ class IdentityKeys(Unshareable):
     def authorize(self, now_us: int, num_used: int) -> None:
         """Return: whoever holds the identity needs no grant."""
 
-    def segment_keys(self, segment: SegmentRef) -> SegmentKeys:
+    def segment_keys(self, segment: SegmentRef) -> SegmentKeys | RegionKeys:
         """Derive the keys of one segment; raises as `KeySource.segment_keys`."""
         key = self.epoch_key(segment)
         return key.segment(segment.camera_id, segment.stream_id, segment.epoch_id, segment.segment_index)

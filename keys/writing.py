@@ -1,4 +1,4 @@
-"""How key files are written: private ones never over another, public ones again with the same content only."""
+"""How key files are written: never a private one over another; public ones again with the same content."""
 
 from __future__ import annotations
 
