@@ -32,7 +32,7 @@ class Label(bytes, enum.Enum):
     """HKDF info in front of the region's number (u8): K_s to the AES-256-GCM key of one region."""
 
     PIXELS_LAYER = b"veilcam pixels layer v1"
-    """HKDF info, alone: K_s to the key stream of the pixel path. Reserved; nothing derives it yet."""
+    """HKDF info, alone: K_s to the AES-256-CTR key of the pixel path."""
 
     SEALED_CHUNK = b"veilcam sealed chunk v1"
     """AAD of one sealed chunk, in front of what the format binds it to."""

@@ -4,6 +4,7 @@
     K_s = HKDF(K_e, info = SEGMENT_KEY | camera id | stream id | epoch id | segment index u64)
     key = HKDF(K_s, info = SEALED_LAYER)
     key of region r = HKDF(K_s, info = SEALED_REGION | r u8)
+    pixel stream = AES-256-CTR(HKDF(K_s, info = PIXELS_LAYER), counter from 0)
 
 Salts are empty: K_e is uniform already. All ids have 16 bytes.
 """
@@ -16,7 +17,10 @@ from collections.abc import Mapping
 from typing import final
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -106,6 +110,21 @@ class SealedCipher(Unshareable):
 
 
 @final
+class PixelStream(Unshareable):
+    """Key stream of the pixel path: AES-256 in counter mode from block 0 (NIST SP 800-38A). One reader."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, key: SecretBytes) -> None:
+        cipher = Cipher(AES(key.expose(RevealToken("AES-256-CTR key"))), CTR(bytes(16)))
+        self._stream = cipher.encryptor()
+
+    def read(self, count: int) -> bytes:
+        """Return the next ``count`` bytes."""
+        return self._stream.update(bytes(count))
+
+
+@final
 class SegmentKeys(Unshareable):
     """The keys of one segment, by layer."""
 
@@ -123,6 +142,10 @@ class SegmentKeys(Unshareable):
     def sealed_cipher(self) -> SealedCipher:
         """Return the cipher of the sealed layer. Seal with one object per segment: it guards its nonces."""
         return SealedCipher(hkdf_sha256(self._secret, Label.SEALED_LAYER.value))
+
+    def pixel_stream(self) -> PixelStream:
+        """Return the key stream of the pixel path, from its start."""
+        return PixelStream(hkdf_sha256(self._secret, Label.PIXELS_LAYER.value))
 
     def region_key(self, region: int) -> SecretBytes:
         """Return the key of one region, for a grant of it alone. Nothing else can be derived from it.
@@ -172,6 +195,15 @@ class RegionKeys(Unshareable):
             KeyUnavailable: always.
         """
         message = "the key of what belongs to no region is not among the keys given"
+        raise KeyUnavailable(message)
+
+    def pixel_stream(self) -> PixelStream:
+        """Refuse: the pixel path has no regions, its key opens the whole picture.
+
+        Raises:
+            KeyUnavailable: always.
+        """
+        message = "the key of the pixel path is not among the keys given"
         raise KeyUnavailable(message)
 
     def region_cipher(self, region: int) -> SealedCipher:
