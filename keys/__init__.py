@@ -5,10 +5,12 @@ recipient.py  who may open: Recipient, Identity (suite.py: their HPKE suites)
 epoch.py      Epoch, EpochRing: one random key for a while, wrapped to all recipients
 schedule.py   EpochKey to SegmentKeys to the cipher of a layer
 store.py      NAME.recipient, NAME.identity, NAME.camera, NAME.pub
+backends.py   open_identity: a private key by URI, in a file, a token (pkcs11:), a service (exec:)
 """
 
 from __future__ import annotations
 
+from keys.backends import open_identity
 from keys.camera import CameraKey, CameraPublic
 from keys.epoch import Epoch, EpochRing
 from keys.recipient import Identity, Recipient
@@ -29,6 +31,7 @@ __all__ = [
     "SecretBytes",
     "SegmentKeys",
     "Stanza",
+    "open_identity",
     "unwrap_epoch_key",
     "wrap_epoch_key",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, field
 from typing import final
 
@@ -36,7 +35,7 @@ class Recipient:
         Raises:
             UsageError: ``name`` cannot name a key.
         """
-        identity = Identity(name, suite, SecretBytes(secrets.token_bytes(SEED_BYTES)))
+        identity = Identity(name, suite, hpke_suite.draw_seed(suite))
         return identity.recipient, identity
 
     @property

@@ -1,20 +1,23 @@
 """The HPKE suites that wrap epoch keys (RFC 9180, base mode, HKDF-SHA256, AES-256-GCM).
 
-X25519, and by default X-Wing: the hybrid of ML-KEM-768 and X25519 that stays safe while either of the two
-holds. A private key is a seed of 32 bytes in both: the X25519 scalar, or X-Wing's seed, which SHAKE256
-expands (draft-connolly-cfrg-xwing-kem, section 5.2). X-Wing's public key is the ML-KEM-768 key, then the
-X25519 key.
+By default X-Wing, the hybrid of ML-KEM-768 and X25519 that stays safe while either of the two holds. X25519
+alone, and P-256 for tokens that know no other curve. A private key has 32 bytes in all: the scalar (P-256's
+big-endian), or X-Wing's seed, which SHAKE256 expands (draft-connolly-cfrg-xwing-kem, section 5.2). X-Wing's
+public key is the ML-KEM-768 key, then the X25519 key; P-256's is the uncompressed point.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
+import secrets
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from base.errors import AuthenticationFailed, Malformed
 from keys.schedule import KEY_BYTES, TAG_BYTES
@@ -24,9 +27,11 @@ SEED_BYTES = 32
 X25519_BYTES = 32
 MLKEM768_PUBLIC_BYTES = 1184
 MLKEM768_SEED_BYTES = 64
+P256_BYTES = 65
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
-_PublicKey = X25519PublicKey | hpke.MLKEM768X25519PublicKey
-_PrivateKey = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
+_PublicKey = X25519PublicKey | hpke.MLKEM768X25519PublicKey | ec.EllipticCurvePublicKey
+_PrivateKey = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey | ec.EllipticCurvePrivateKey
 
 
 class Suite(enum.IntEnum):
@@ -34,21 +39,22 @@ class Suite(enum.IntEnum):
 
     X25519 = 1
     MLKEM768_X25519 = 2
+    P256 = 3
 
     @property
     def label(self) -> str:
         """Name in key files and on the command line."""
-        return "x25519" if self is Suite.X25519 else "mlkem768x25519"
+        return _LABELS[self]
 
     @property
     def public_bytes(self) -> int:
         """Length of a public key."""
-        return X25519_BYTES if self is Suite.X25519 else MLKEM768_PUBLIC_BYTES + X25519_BYTES
+        return _PUBLIC_BYTES[self]
 
     @property
     def wrapped_bytes(self) -> int:
         """Length of a wrapped epoch key: encapsulation, ciphertext, tag."""
-        return _kem(self).enc_length() + KEY_BYTES + TAG_BYTES
+        return _KEMS[self].enc_length() + KEY_BYTES + TAG_BYTES
 
     @classmethod
     def from_label(cls, label: str) -> Suite | None:
@@ -57,6 +63,17 @@ class Suite(enum.IntEnum):
 
 
 DEFAULT_SUITE = Suite.MLKEM768_X25519
+_LABELS = {Suite.X25519: "x25519", Suite.MLKEM768_X25519: "mlkem768x25519", Suite.P256: "p256"}
+_PUBLIC_BYTES = {
+    Suite.X25519: X25519_BYTES,
+    Suite.MLKEM768_X25519: MLKEM768_PUBLIC_BYTES + X25519_BYTES,
+    Suite.P256: P256_BYTES,
+}
+_KEMS = {
+    Suite.X25519: hpke.KEM.X25519,
+    Suite.MLKEM768_X25519: hpke.KEM.MLKEM768_X25519,
+    Suite.P256: hpke.KEM.P256,
+}
 
 
 def check_public_key(suite: Suite, public_key: bytes) -> None:
@@ -64,7 +81,7 @@ def check_public_key(suite: Suite, public_key: bytes) -> None:
 
     Raises:
         Malformed: wrong length, an ML-KEM key out of range, or an X25519 point of low order, on which the
-            shared secret would be the same for everybody (RFC 7748, section 6.1).
+            shared secret would be the same for everybody (RFC 7748, section 6.1), or one not on the curve.
     """
     public = _load_public(suite, public_key)
     try:
@@ -75,10 +92,17 @@ def check_public_key(suite: Suite, public_key: bytes) -> None:
 
 
 def public_key_of(suite: Suite, seed: SecretBytes) -> bytes:
-    """Compute the public key of a private seed of 32 bytes."""
+    """Compute the public key of a private seed of 32 bytes.
+
+    Raises:
+        Malformed: a P-256 scalar that is zero or not below the group's order.
+    """
     view = seed.expose(RevealToken("public key derivation"))
     if suite is Suite.X25519:
         return X25519PrivateKey.from_private_bytes(view).public_key().public_bytes_raw()
+    if suite is Suite.P256:
+        public = _p256(view).public_key()
+        return public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     mlkem, x25519 = _expand(view)
     return mlkem.public_key().public_bytes_raw() + x25519.public_key().public_bytes_raw()
 
@@ -99,27 +123,46 @@ def unwrap(suite: Suite, seed: SecretBytes, wrapped: bytes, info: bytes) -> Secr
     private: _PrivateKey
     if suite is Suite.X25519:
         private = X25519PrivateKey.from_private_bytes(view)
+    elif suite is Suite.P256:
+        private = _p256(view)
     else:
         private = hpke.MLKEM768X25519PrivateKey(*_expand(view))
     try:
         return SecretBytes(_hpke(suite).decrypt(wrapped, private, info))
-    except InvalidTag:
+    except (InvalidTag, ValueError):  # ValueError: an encapsulated key that is no point of the curve
         message = f"wrapped key of suite {suite.label}: it does not open"
         raise AuthenticationFailed(message) from None
 
 
-def _kem(suite: Suite) -> hpke.KEM:
-    return hpke.KEM.X25519 if suite is Suite.X25519 else hpke.KEM.MLKEM768_X25519
+def draw_seed(suite: Suite) -> SecretBytes:
+    """Draw a private key of 32 bytes."""
+    while True:
+        seed = SecretBytes(secrets.token_bytes(SEED_BYTES))
+        if suite is not Suite.P256 or 0 < _number(seed.expose(RevealToken("range check"))) < _P256_ORDER:
+            return seed
+
+
+def _number(view: memoryview) -> int:
+    return int.from_bytes(view, "big")
+
+
+def _p256(view: memoryview) -> ec.EllipticCurvePrivateKey:
+    if not 0 < _number(view) < _P256_ORDER:
+        message = "p256 private key: out of range"
+        raise Malformed(message)
+    return ec.derive_private_key(_number(view), ec.SECP256R1())
 
 
 def _hpke(suite: Suite) -> hpke.Suite:
-    return hpke.Suite(_kem(suite), hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
+    return hpke.Suite(_KEMS[suite], hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
 
 
 def _load_public(suite: Suite, public_key: bytes) -> _PublicKey:
     if len(public_key) != suite.public_bytes:
         message = f"{suite.label} public key: expected {suite.public_bytes} bytes, got {len(public_key)}"
         raise Malformed(message)
+    if suite is Suite.P256:
+        return _load_p256(public_key)
     x25519 = X25519PublicKey.from_public_bytes(public_key[-X25519_BYTES:])
     if suite is Suite.X25519:
         return x25519
@@ -129,6 +172,14 @@ def _load_public(suite: Suite, public_key: bytes) -> _PublicKey:
         message = f"{suite.label} public key: its ML-KEM-768 part is out of range"
         raise Malformed(message) from error
     return hpke.MLKEM768X25519PublicKey(mlkem, x25519)
+
+
+def _load_p256(public_key: bytes) -> ec.EllipticCurvePublicKey:
+    try:
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)
+    except ValueError as error:
+        message = "p256 public key: expected an uncompressed point of the curve"
+        raise Malformed(message) from error
 
 
 def _expand(seed: memoryview) -> tuple[MLKEM768PrivateKey, X25519PrivateKey]:

@@ -21,6 +21,7 @@ PROMISED: dict[str, set[str]] = {
         "SecretBytes",
         "SegmentKeys",
         "Stanza",
+        "open_identity",
         "unwrap_epoch_key",
         "wrap_epoch_key",
     },

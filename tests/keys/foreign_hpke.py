@@ -1,6 +1,6 @@
 """A second HPKE (RFC 9180, base mode, one message), written from the RFC, to check ours against.
 
-Shares with the product only the primitives X25519, ML-KEM-768 and the AEADs of the cryptography package.
+Shares with the product only the primitives X25519, P-256, ML-KEM-768 and AEADs of the cryptography package.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+KEM_P256 = 0x0010
 KEM_X25519 = 0x0020
 KEM_XWING = 0x647A
 KDF_SHA256 = 0x0001
@@ -39,9 +42,9 @@ def labeled_expand(suite_id: bytes, prk: bytes, label: bytes, info: bytes, lengt
     return expand(prk, length.to_bytes(2, "big") + b"HPKE-v1" + suite_id + label + info, length)
 
 
-def dhkem(dh: bytes, enc: bytes, recipient_public: bytes) -> bytes:
-    """Shared secret of DHKEM(X25519, HKDF-SHA256), section 4.1."""
-    suite_id = b"KEM" + KEM_X25519.to_bytes(2, "big")
+def dhkem(dh: bytes, enc: bytes, recipient_public: bytes, kem_id: int = KEM_X25519) -> bytes:
+    """Shared secret of DHKEM(X25519 or P-256, HKDF-SHA256), section 4.1."""
+    suite_id = b"KEM" + kem_id.to_bytes(2, "big")
     prk = labeled_extract(suite_id, b"", b"eae_prk", dh)
     return labeled_expand(suite_id, prk, b"shared_secret", enc + recipient_public, 32)
 
@@ -50,6 +53,14 @@ def dhkem_decapsulate(private: bytes, enc: bytes) -> bytes:
     key = X25519PrivateKey.from_private_bytes(private)
     dh = key.exchange(X25519PublicKey.from_public_bytes(enc))
     return dhkem(dh, enc, key.public_key().public_bytes_raw())
+
+
+def dhkem_p256_decapsulate(private: bytes, enc: bytes) -> bytes:
+    curve = ec.SECP256R1()
+    key = ec.derive_private_key(int.from_bytes(private), curve)
+    dh = key.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(curve, enc))
+    public = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return dhkem(dh, enc, public, KEM_P256)
 
 
 def dhkem_encapsulate(ephemeral: bytes, recipient_public: bytes) -> tuple[bytes, bytes]:

@@ -11,7 +11,7 @@ from keys import Stanza
 from keys.suite import Suite
 
 STANZAS = st.builds(
-    Stanza, st.binary(min_size=16, max_size=16), st.integers(3, 255), st.binary(max_size=4096)
+    Stanza, st.binary(min_size=16, max_size=16), st.integers(max(Suite) + 1, 255), st.binary(max_size=4096)
 ) | st.builds(
     lambda key_id, suite, byte: Stanza(key_id, suite.value, bytes([byte]) * suite.wrapped_bytes),
     st.binary(min_size=16, max_size=16),

@@ -71,6 +71,8 @@ def test_the_foreign_implementation_opens_what_we_wrap(suite: Suite) -> None:
     enc, ciphertext = wrapped[:-48], wrapped[-48:]
     if suite is Suite.X25519:
         kem_id, shared = foreign.KEM_X25519, foreign.dhkem_decapsulate(private, enc)
+    elif suite is Suite.P256:
+        kem_id, shared = foreign.KEM_P256, foreign.dhkem_p256_decapsulate(private, enc)
     else:
         kem_id, shared = foreign.KEM_XWING, foreign.xwing_decapsulate(private, enc)
     schedule = foreign.key_schedule(kem_id, foreign.AEAD_AES_256_GCM, shared, INFO)
@@ -100,7 +102,7 @@ def test_wrapping_twice_gives_different_bytes_of_the_stated_length(suite: Suite)
     _, public = _seed_and_public(suite)
     first, second = (hpke_suite.wrap(suite, public, SECRET, INFO) for _ in range(2))
     assert first != second
-    assert len(first) == len(second) == suite.wrapped_bytes == {1: 80, 2: 1168}[suite]
+    assert len(first) == len(second) == suite.wrapped_bytes == {1: 80, 2: 1168, 3: 113}[suite]
 
 
 @pytest.mark.parametrize("suite", Suite)
@@ -126,6 +128,19 @@ def test_an_mlkem_key_with_coefficients_out_of_range_is_refused() -> None:
     _, hybrid = _seed_and_public(Suite.MLKEM768_X25519)
     with pytest.raises(Malformed, match="out of range"):
         hpke_suite.check_public_key(Suite.MLKEM768_X25519, b"\xff" * 1184 + hybrid[1184:])
+
+
+@pytest.mark.parametrize("point", [b"\x04" + bytes(64), b"\x04" + b"\x01" * 64, b"\x00" * 65])
+def test_a_p256_key_that_is_no_point_of_the_curve_is_refused(point: bytes) -> None:
+    with pytest.raises(Malformed, match="point of the curve"):
+        hpke_suite.check_public_key(Suite.P256, point)
+
+
+# FIPS 186-5, 3.1: a private key is from 1 to n - 1.
+@pytest.mark.parametrize("scalar", [bytes(32), b"\xff" * 32])
+def test_a_p256_scalar_out_of_range_is_refused(scalar: bytes) -> None:
+    with pytest.raises(Malformed, match="out of range"):
+        hpke_suite.public_key_of(Suite.P256, SecretBytes(scalar))
 
 
 def test_labels_lead_back_to_suites() -> None:

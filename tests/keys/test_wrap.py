@@ -69,7 +69,7 @@ def test_a_changed_recipient_id_or_suite_is_not_ours() -> None:
     flipped = bytes([stanza.recipient_id[0] ^ 1]) + stanza.recipient_id[1:]
     for changed in (
         dataclasses.replace(stanza, recipient_id=flipped),
-        Stanza(stanza.recipient_id, 3, stanza.blob),
+        Stanza(stanza.recipient_id, 77, stanza.blob),
     ):
         with pytest.raises(NoMatchingIdentity):
             unwrap_epoch_key([changed], [BOB_IDENTITY], CAMERA, EPOCH)
