@@ -177,7 +177,7 @@ class _Job:
         self._source = source
         self._ledger = ledger
         self._options = options
-        self._plan: Plan = make_plan(survey.candidates, options.chosen)
+        self._plan: Plan = make_plan(survey.candidates, options.chosen, only_ours=source.grant_id is not None)
 
     def run(self, evidence: Evidence, advance: Advance) -> DecodeReport:
         self._refuse_strangers()
@@ -209,7 +209,7 @@ class _Job:
 
     def _refuse_strangers(self) -> None:
         """Stop before anything is opened if no key fits; the attempt goes into the ledger."""
-        asked = (*self._plan.order, *self._plan.withheld)
+        asked = (*self._plan.order, *self._plan.withheld, *self._plan.outside)
         if not asked or any(candidate.is_ours for candidate in asked):
             return
         name = self._survey.verification.input.name
@@ -249,10 +249,11 @@ class _Job:
             sealed_modes=tuple(dict.fromkeys(each.mode.name.lower() for each in delivered)),
             model_ids=tuple(dict.fromkeys(each.model_id.hex() for each in delivered)),
             recipient_ids=extraction.recipient_ids,
-            notes=(*self._plan.notes, *extraction.notes),
+            notes=(*self._plan.notes, *self._outside_note(), *extraction.notes),
             purpose=self._options.purpose,
             ledger_seq=opening.start.seq,
             ledger_hash=opening.start.hash,
+            grant_id=self._source.grant_id,
         )
 
     def _rows(self, extraction: Extraction) -> tuple[OpenedRow, ...]:
@@ -265,9 +266,23 @@ class _Job:
         unusable = [
             OpenedRow(u.ordinal, u.name, Outcome.NOT_OPENED, Proof.NONE, problems=(u.why,))
             for u in self._survey.unusable
-            if plan.asked_us == (None, None)
+            if plan.asked_us == (None, None) and self._source.grant_id is None
         ]
-        return tuple(sorted([*extraction.rows, *withheld, *unusable], key=lambda row: row.ordinal))
+        outside = [
+            OpenedRow(
+                c.ordinal, c.name, Outcome.NOT_OPENED, plan.proof_of(c), problems=("outside the grant",)
+            )
+            for c in plan.outside
+            if plan.asked_us != (None, None)
+        ]
+        rows = [*extraction.rows, *withheld, *unusable, *outside]
+        return tuple(sorted(rows, key=lambda row: row.ordinal))
+
+    def _outside_note(self) -> tuple[str, ...]:
+        """Without a range the grant says what is asked for, and what it does not hold is not missing."""
+        if self._plan.asked_us != (None, None) or not self._plan.outside:
+            return ()
+        return (f"{len(self._plan.outside)} segments lie outside the grant and stay closed",)
 
 
 def _span(delivered: Sequence[Candidate]) -> tuple[int, int] | None:

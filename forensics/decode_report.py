@@ -94,6 +94,7 @@ class DecodeReport:
         model_ids: of the protectors that drew the protected layer.
         recipient_ids: identities that opened something.
         notes: for people.
+        grant_id: of the grant that it was opened with, hexadecimal; None if an identity opened it.
         ledger_seq: the ledger entry that announced this opening, with its hash.
     """
 
@@ -110,6 +111,7 @@ class DecodeReport:
     purpose: Purpose
     ledger_seq: int
     ledger_hash: str
+    grant_id: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -151,6 +153,7 @@ class DecodeReport:
             "notes": list(self.notes),
             "reason": self.purpose.reason,
             "case": self.purpose.case,
+            "grant": self.grant_id,
             "ledger": {"seq": self.ledger_seq, "hash": self.ledger_hash},
             "opened": [row.as_json() for row in self.opened],
             **evidence_json(self.verification),
@@ -174,6 +177,8 @@ class DecodeReport:
             lines.append(f"  {row.name}: {row.outcome.value}: {'; '.join(row.problems) or 'incomplete'}")
         if len(odd) > _MAX_TEXT_ROWS:
             lines.append(f"  and {len(odd) - _MAX_TEXT_ROWS} more segments; all are in the JSON report")
+        if self.grant_id is not None:
+            lines.append(f"  grant     {self.grant_id}")
         lines.append(f"  ledger    entry {self.ledger_seq}")
         return "\n".join(lines)
 

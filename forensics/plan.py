@@ -128,6 +128,7 @@ class Plan:
         asked_us: the range asked for, Unix microseconds; None leaves a side open.
         order: segments to open, in the order of the output.
         withheld: segments of the range that may not enter, with the reason in each.
+        outside: segments of the range that the grant does not hold.
         notes: for people, such as where the range was widened.
     """
 
@@ -136,6 +137,7 @@ class Plan:
     withheld: tuple[Candidate, ...]
     signed_epochs: frozenset[bytes]
     notes: tuple[str, ...]
+    outside: tuple[Candidate, ...] = ()
 
     def proof_of(self, segment: Candidate) -> Proof:
         """Say what proves a segment's origin."""
@@ -144,8 +146,10 @@ class Plan:
         return Proof.SAME_KEY if segment.epoch_ref in self.signed_epochs else Proof.NONE
 
 
-def make_plan(candidates: Sequence[Candidate], chosen: TimeRange) -> Plan:
+def make_plan(candidates: Sequence[Candidate], chosen: TimeRange, *, only_ours: bool = False) -> Plan:
     """Choose the segments of a time range, in order, from all of a recording.
+
+    With ``only_ours``, which is for grants, what the keys at hand do not cover is left out, and not tried.
 
     Raises:
         UsageError: the range is empty, or nothing of the recording lies in it.
@@ -153,13 +157,18 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange) -> Plan:
     signed = frozenset(c.epoch_ref for c in candidates if c.is_signed)
     for rule in (_without_strangers, _without_repeats, _without_splices, _without_disorder):
         candidates = rule(candidates)
-    usable = sorted((c for c in candidates if c.withheld is None), key=_order_key(candidates))
+    usable = sorted(
+        (c for c in candidates if c.withheld is None and (c.is_ours or not only_ours)),
+        key=_order_key(candidates),
+    )
     if not candidates:
         return Plan((None, None), (), (), signed, ())
     asked = chosen.resolve(min(c.start_us for c in candidates))
     wanted = [place for place, c in enumerate(usable) if _overlaps(c, _end_of(usable, place), asked)]
-    withheld = tuple(c for c in candidates if c.withheld is not None and _overlaps(c, c.end_us + 1, asked))
-    if not wanted and not withheld:
+    touched = [c for c in candidates if _overlaps(c, c.end_us + 1, asked)]
+    withheld = tuple(c for c in touched if c.withheld is not None and (c.is_ours or not only_ours))
+    outside = tuple(c for c in touched if only_ours and not c.is_ours)
+    if not wanted and not withheld and not outside:
         start, end = min(c.start_us for c in candidates), max(c.end_us for c in candidates)
         message = (
             f"time range: nothing is in it; the recording runs from {iso_time(start)} to {iso_time(end)}"
@@ -167,7 +176,7 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange) -> Plan:
         raise UsageError(message)
     first = _back_to_key(usable, wanted[0]) if wanted else 0
     order = tuple(usable[place] for place in [*range(first, wanted[0]), *wanted]) if wanted else ()
-    return Plan(asked, order, withheld, signed, tuple(_notes(asked, usable, wanted, first)))
+    return Plan(asked, order, withheld, signed, tuple(_notes(asked, usable, wanted, first)), outside)
 
 
 def _without_strangers(candidates: Sequence[Candidate]) -> list[Candidate]:
