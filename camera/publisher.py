@@ -12,7 +12,14 @@ from base.errors import MediaError
 from base.frames import ProtectedFrame
 from camera.broadcast import Broadcast
 from camera.cutter import CutRules, SegmentCutter
-from camera.sealed_layer import CodedLayer, CopiedLayer, NoLayer, SealedLayer, choose_mode
+from camera.sealed_layer import (
+    CodedLayer,
+    CopiedLayer,
+    NoLayer,
+    SealedLayer,
+    check_split,
+    choose_mode,
+)
 from camera.sources.captured import Captured
 from camera.stats import Meter
 from codec.h264 import ColourTags, ProtectedEncoder
@@ -39,6 +46,7 @@ class CodingOptions:
 
     sealed: str | None = None  # none, copy, av1, hevc, h264, ffv1; None: copy where possible, else h264
     sealed_crf: float | None = None  # quality of a sealed layer coded here; None: the codec's default
+    sealed_regions: tuple[int, int] | None = None  # columns, rows; None: the original is sealed as one
     sealed_preset: str | None = None  # None: the codec's default; a live camera's H.264 uses a faster one
     crf: float = 26.0  # of the protected layer
     preset: str = "veryfast"
@@ -46,6 +54,9 @@ class CodingOptions:
     threads: int = 1  # per encoder
     unit_cap_bytes: int | None = None  # None: 160 kB, and 8 MiB in a file with an ffv1 layer
     cut: CutRules = field(default_factory=CutRules)
+
+    def __post_init__(self) -> None:
+        check_split(self.sealed_regions, self.sealed)
 
 
 class Publisher:
@@ -150,8 +161,9 @@ class Publisher:
                 self._broadcast.publish(unit)
 
     def _begin(self, opened: _Opened) -> None:
-        if opened.sealer.params.streams != opened.layer.streams:
-            opened.sealer.params = replace(opened.sealer.params, streams=opened.layer.streams)
+        params = replace(opened.sealer.params, streams=opened.layer.streams, regions=opened.layer.regions)
+        if opened.sealer.params != params:
+            opened.sealer.params = params
         if self._epochs is not None:
             self.epoch = self._epochs.current().epoch_id.hex()[:8]
 
@@ -177,6 +189,7 @@ class Publisher:
             self._strength,
             mode,
             layer.streams,
+            layer.regions,
         )
         cap = self._options.unit_cap_bytes
         if cap is None:
@@ -208,6 +221,7 @@ class Publisher:
             crf=self._options.sealed_crf,
             preset=preset,
             threads=self._options.threads,
+            split=self._options.sealed_regions,
         )
 
 

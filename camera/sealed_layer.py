@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,9 +10,12 @@ from fractions import Fraction
 from base.errors import UsageError
 from camera.sources.captured import Captured
 from codec.packets import SealedPacket, SealedStream, StreamKind
+from codec.reader import Tlv
 from codec.records import SealedMode
+from codec.region_encoder import RegionEncoder, open_region_encoder
+from codec.regions import MIN_TILE_PIXELS, RegionGrid
 from codec.sealed_encoder import SealedEncoder, open_sealed_encoder
-from codec.stream_info import stream_extensions
+from codec.stream_info import region_extensions, stream_extensions
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +28,8 @@ MODES = {
     "ffv1": SealedMode.FFV1,
 }
 FALLBACK = SealedMode.H264
+SPLIT_MODES = ("av1", "hevc", "h264", "ffv1")
+_FIT_PIXELS = MIN_TILE_PIXELS + 16  # an even split with borders on multiples of 16 has no smaller tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +68,27 @@ def choose_mode(wanted: str | None, captured: Captured, source_name: str) -> Sea
     return mode
 
 
+def check_split(regions: tuple[int, int] | None, mode: str | None) -> None:
+    """Return if a sealed layer of this mode can be split into regions.
+
+    Raises:
+        UsageError: it cannot: only what is coded here can.
+    """
+    if regions is not None and mode not in SPLIT_MODES:
+        reason = {
+            None: "the mode has to be named",
+            "copy": "copy seals the camera's own coded video, whose pictures cannot be cut",
+            "none": "with none nothing is sealed",
+        }.get(mode, f"not {mode!r}")
+        message = f"sealed regions: expected one of the sealed modes {', '.join(SPLIT_MODES)}: {reason}"
+        raise UsageError(message)
+
+
 class CopiedLayer:
     """Seals the source's own packets bit for bit, audio included."""
 
     follows_source = True
+    regions: RegionGrid | None = None
 
     def __init__(self, captured: Captured) -> None:
         self._source_streams = captured.streams
@@ -89,7 +112,7 @@ class CopiedLayer:
 
 
 class CodedLayer:
-    """Codes every picture; the source's audio is copied beside it."""
+    """Codes every picture, whole or in regions; the source's audio is copied beside it."""
 
     follows_source = False
 
@@ -102,10 +125,12 @@ class CodedLayer:
         crf: float | None = None,
         preset: str | None = None,
         threads: int = 1,
+        split: tuple[int, int] | None = None,
     ) -> None:
         self._mode = mode.name.lower()
         self._rate, self._crf, self._preset, self._threads = rate, crf, preset, threads
-        self._encoder = self._open(captured)
+        self._split = split
+        self._encoder = self._open(captured, split)
         self._source_streams = captured.streams
         self._audio: dict[int, int] = {}
         self._describe(captured)
@@ -121,10 +146,10 @@ class CodedLayer:
         """This picture, coded, and the audio that came with it."""
         late = captured.boundary or 0 if cut else 0
         before = self._audio_of(captured.packets[:late])
-        if cut and self.changes(captured):
+        if cut and (self._split is not None or self.changes(captured)):
             if not self._encoder.accepts(captured.picture):
                 before += tuple(self._encoder.flush())
-                self._encoder = self._open(captured)
+                self._encoder = self._open(captured, self._fitting_split(captured))
             self._describe(captured)
         after = self._audio_of(captured.packets[late:])
         coded = self._encoder.encode(captured.picture, force_key=cut, time_us=captured.source_us)
@@ -134,8 +159,29 @@ class CodedLayer:
         """What is sealed of the source's trailing packets: audio."""
         return (*self._audio_of(packets), *self._encoder.flush())
 
-    def _open(self, captured: Captured) -> SealedEncoder:
-        return open_sealed_encoder(
+    @property
+    def regions(self) -> RegionGrid | None:
+        """How the pictures are split; None: they are not."""
+        return self._encoder.grid if isinstance(self._encoder, RegionEncoder) else None
+
+    def _fitting_split(self, captured: Captured) -> tuple[int, int] | None:
+        """Fewer regions where a camera comes back with a picture too small for all: it goes on recording."""
+        if self._split is None:
+            return None
+        columns, rows = self._split
+        picture = captured.picture
+        return (
+            max(1, min(columns, picture.width // _FIT_PIXELS)),
+            max(1, min(rows, picture.height // _FIT_PIXELS)),
+        )
+
+    def _open(self, captured: Captured, split: tuple[int, int] | None) -> SealedEncoder | RegionEncoder:
+        opener = (
+            open_sealed_encoder
+            if split is None
+            else functools.partial(open_region_encoder, columns=split[0], rows=split[1])
+        )
+        return opener(
             self._mode,
             captured.picture,
             rate=self._rate,
@@ -148,10 +194,16 @@ class CodedLayer:
     def _describe(self, captured: Captured) -> None:
         self._source_streams = captured.streams
         audio = [stream for stream in captured.streams if stream.kind is StreamKind.AUDIO]
-        self._audio = {stream.index: number for number, stream in enumerate(audio, start=1)}
+        clock_us = captured.time_us - captured.source_us
+        coded: tuple[SealedStream, ...]
+        if isinstance(self._encoder, RegionEncoder):
+            coded = self._encoder.streams(clock_us)
+            audio = [_with_extensions(stream, region_extensions(None, clock_us)) for stream in audio]
+        else:
+            coded = (self._encoder.stream,)
+        self._audio = {stream.index: number for number, stream in enumerate(audio, start=len(coded))}
         copied = (replace(stream, index=self._audio[stream.index]) for stream in audio)
-        video = _turned(self._encoder.stream, captured)
-        self.streams: tuple[SealedStream, ...] = (video, *copied)
+        self.streams: tuple[SealedStream, ...] = (*(_turned(each, captured) for each in coded), *copied)
 
     def _audio_of(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
         return tuple(
@@ -165,6 +217,7 @@ class NoLayer:
     """Seals nothing: the protected video alone."""
 
     follows_source = False
+    regions: RegionGrid | None = None
     streams: tuple[SealedStream, ...] = ()
 
     def changes(self, captured: Captured) -> bool:
@@ -201,5 +254,8 @@ def _turned_streams(captured: Captured) -> tuple[SealedStream, ...]:
 
 def _turned(video: SealedStream, captured: Captured) -> SealedStream:
     """The stream with how players have to turn it, which libav tells with decoded pictures only."""
-    degrees = round(captured.picture.rotation)
-    return replace(video, extensions=(*video.extensions, *stream_extensions(degrees, 0)))
+    return _with_extensions(video, stream_extensions(round(captured.picture.rotation), 0))
+
+
+def _with_extensions(stream: SealedStream, extensions: tuple[Tlv, ...]) -> SealedStream:
+    return replace(stream, extensions=(*stream.extensions, *extensions))

@@ -26,6 +26,7 @@ from camera.retention import RetentionRules
 from camera.settings_file import anchor_paths, expanded, from_environment, merge, read_yaml
 
 
+from codec.regions import parse_split
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -36,6 +37,7 @@ class CodingSettings(_Section):
     sealed: Literal["copy", "av1", "hevc", "h264", "ffv1", "none"] | None = None
     sealed_crf: float | None = Field(default=None, ge=0, le=63)
     sealed_preset: str | None = None
+    sealed_regions: str | None = None  # COLSxROWS: tiles of the original that a grant can open singly
     crf: float = Field(default=26.0, ge=0, le=51)
     preset: str = "veryfast"
     max_bitrate_kbps: int | None = Field(default=None, ge=100, le=200_000)
@@ -100,6 +102,7 @@ class CameraSettings(_Section):
             sealed=coding.sealed,
             sealed_crf=coding.sealed_crf,
             sealed_preset=coding.sealed_preset,
+            sealed_regions=None if coding.sealed_regions is None else parse_split(coding.sealed_regions),
             crf=coding.crf,
             preset=coding.preset,
             max_bitrate_bps=None if coding.max_bitrate_kbps is None else coding.max_bitrate_kbps * 1000,

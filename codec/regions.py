@@ -8,6 +8,7 @@ chroma subsampling keeps whole samples (docs/format.md, section 5).
 from __future__ import annotations
 
 import math
+import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ BORDER_PIXELS = 16
 MIN_TILE_PIXELS = 64
 """Smallest tile that every encoder takes (SVT-AV1: 64)."""
 
+_SPLIT = re.compile(r"([1-9]\d?)x([1-9]\d?)")
 _HEAD = struct.Struct(">IIBB")
 
 
@@ -146,6 +148,20 @@ class RegionGrid:
     def record(self) -> Tlv:
         """The grid as an extension of a HEADER."""
         return Tlv(REGIONS_RECORD, bytes(self))
+
+
+def parse_split(text: str) -> tuple[int, int]:
+    """Columns and rows from ``COLSxROWS``, such as ``4x3``.
+
+    Raises:
+        UsageError: another text, or not 1 to 64 regions.
+    """
+    match = _SPLIT.fullmatch(text)
+    columns, rows = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= columns * rows <= MAX_REGIONS:
+        message = f"sealed regions {text[:20]!r}: expected COLSxROWS such as 4x3, 1 to {MAX_REGIONS} regions"
+        raise UsageError(message)
+    return columns, rows
 
 
 def _edges_problem(edges: Sequence[int]) -> str | None:

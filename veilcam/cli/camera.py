@@ -10,7 +10,7 @@ import typer
 
 from veilcam.cli.options import JsonFlag, RecipientFiles, examples
 from veilcam.cli.output import Output
-from veilcam.cli.protect import SealedMode
+from veilcam.cli.protect import SealedMode, SealedRegions
 
 if TYPE_CHECKING:
     from camera.pipeline import Pipeline
@@ -56,6 +56,7 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Settings (YAML); options win over it.")
     ] = None,
     sealed: SealedMode = None,
+    sealed_regions: SealedRegions = None,
     crf: Annotated[
         float | None,
         typer.Option(min=0, max=51, help="Quality of the protected picture [26]; lower is better."),
@@ -87,7 +88,7 @@ def run(
         camera=str(camera) if camera else None,
         loop=loop or None,
         name=name,
-        coding=_given(sealed=sealed, crf=crf),
+        coding=_given(sealed=sealed, sealed_regions=sealed_regions, crf=crf),
         record=_given(folder=str(record) if record else None),
         http=_given(listen=listen, token_file=str(token_file) if token_file else None),
     )

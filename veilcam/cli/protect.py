@@ -28,6 +28,15 @@ Crf = Annotated[float, typer.Option(min=0, max=51, help="Quality of the protecte
 SealedCrf = Annotated[
     float | None, typer.Option(min=0, max=63, help="Quality of a sealed original that is coded here.")
 ]
+SealedRegions = Annotated[
+    str | None,
+    typer.Option(
+        "--sealed-regions",
+        metavar="COLSxROWS",
+        help="Split the sealed original into tiles, so that a grant can open some of them alone. "
+        "With --sealed av1, hevc, h264 or ffv1.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +44,7 @@ def register(app: typer.Typer) -> None:
     epilog = examples(
         "veilcam protect in.mp4 -o out.mp4 --recipient custodian.recipient --camera gate.camera",
         "veilcam protect in.avi -o out.mkv -r a.recipient -r b.recipient -c gate.camera --sealed ffv1",
+        "veilcam protect in.mp4 -o out.mp4 -r a.recipient -c gate.camera --sealed h264 --sealed-regions 4x3",
     )
     app.command("protect", short_help="Make a protected video that carries its original.", epilog=epilog)(
         protect
@@ -53,12 +63,14 @@ def protect(
     sealed: SealedMode = None,
     crf: Crf = 26.0,
     sealed_crf: SealedCrf = None,
+    sealed_regions: SealedRegions = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a protected video of IN that carries its encrypted original."""
     from camera.protect_file import protect_file
     from camera.publisher import CodingOptions
+    from codec.regions import parse_split
     from models import load_protector
     from veilcam.cli.key_files import camera_key_from
     from veilcam.cli.paths import different_files, existing_file, new_file
@@ -70,6 +82,12 @@ def protect(
     different_files(Path(source), out)
     camera_key = camera_key_from(camera)
     epochs = epochs_for(camera_key, recipient or [], sealed)
+    coding = CodingOptions(
+        sealed=sealed,
+        crf=crf,
+        sealed_crf=sealed_crf,
+        sealed_regions=parse_split(sealed_regions) if sealed_regions else None,
+    )
     protector = load_protector()
     with output.progress("protecting") as advance:
         made = protect_file(
@@ -78,7 +96,7 @@ def protect(
             protector=protector,
             camera_key=camera_key,
             epochs=epochs,
-            coding=CodingOptions(sealed=sealed, crf=crf, sealed_crf=sealed_crf),
+            coding=coding,
             progress=lambda done, total: advance(done / total if total else 0.0),
         )
     rate = made.pictures / made.seconds if made.seconds else 0.0
@@ -97,6 +115,7 @@ def protect(
             "width": made.width,
             "height": made.height,
             "sealed_mode": made.sealed_mode,
+            "sealed_regions": sealed_regions,
             "sealed_bytes": made.sealed_bytes,
             "bytes": made.num_bytes,
             "seconds": round(made.seconds, 2),
