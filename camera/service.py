@@ -14,10 +14,16 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from analytics.event_outlet import EventOutlet, EventTarget
 from base.errors import MediaError, VeilError
+from camera.access_log import AccessLog
+from camera.events import EventHub
+from camera.events_watch import CameraMoment, CameraWatch
 from camera.http import HttpOptions, HttpServer
 from camera.pipeline import Pipeline
 from camera.recorder import Recorder, RecorderOptions
+from camera.recordings import RecordingFolder
+from camera.recordings_api import RecordingsApi
 from camera.state import CameraView
 from camera.webrtc.endpoint import ENDPOINT
 from camera.webrtc.viewers import Viewers
@@ -37,6 +43,7 @@ class ServiceOptions:
     http: HttpOptions = field(default_factory=HttpOptions)
     max_viewers: int = 16
     record: RecorderOptions | None = None
+    events: tuple[EventTarget, ...] = ()  # where events go, beside the page
 
 
 class CameraService:
@@ -58,7 +65,13 @@ class CameraService:
             self.viewers,
             lambda: self.recorder.state() if self.recorder is not None else None,
         )
-        self._server = HttpServer(self._view, self.options.http)
+        self.events = EventHub(self.options.name, EventOutlet(self.options.events))
+        self._watch = CameraWatch(self.events, self._moment)
+        self._watching: asyncio.Task[None] | None = None
+        record = self.options.record
+        folder = None if record is None else RecordingFolder(record.folder / record.camera_name)
+        parts = (RecordingsApi(folder), self.events, AccessLog())
+        self._server = HttpServer(self._view, self.options.http, parts)
 
     @property
     def url(self) -> str:
@@ -86,6 +99,8 @@ class CameraService:
             await self._server.close()
             raise
         self.pipeline.start()
+        self.events.start()
+        self._watching = asyncio.create_task(self._watch.run(), name="camera-watch")
         logger.info("camera %s: serving at %s", self.options.name, self.url)
 
     async def ended(self) -> None:
@@ -101,17 +116,30 @@ class CameraService:
             MediaError: a part did not end in time.
         """
         self.pipeline.stop()
+        if self._watching is not None:
+            self._watching.cancel()
         await self.viewers.close()
         await self._server.close()
         done = await asyncio.to_thread(self.pipeline.join, END_TIMEOUT_S)
         if self.recorder is not None:
             done = await asyncio.to_thread(self.recorder.join, END_TIMEOUT_S) and done
+        await self.events.close()
         logger.info("camera %s: stopped", self.options.name)
         if self.pipeline.error is not None:
             raise self.pipeline.error
         if not done:
             message = f"camera {self.options.name}: did not end within {END_TIMEOUT_S:.0f} s"
             raise MediaError(message)
+
+    def _moment(self) -> CameraMoment:
+        recorder = None if self.recorder is None else self.recorder.state()
+        return CameraMoment(
+            live=self.viewers.is_live,
+            recording=None if recorder is None else not recorder.error,
+            recorder_error="" if recorder is None else recorder.error,
+            viewers=frozenset(viewer.number for viewer in self.viewers.stats()),
+            error=self.pipeline.stats().error,
+        )
 
 
 async def run_service(

@@ -14,6 +14,14 @@ from base.files import read_bounded
 
 ENV_PREFIX = "VEILCAM__"
 MAX_CONFIG_BYTES = 64 * 1024
+MAX_SECRET_BYTES = 4096
+PATHS = (
+    ("record", "folder"),
+    ("http", "token_file"),
+    ("events", "file"),
+    ("events", "webhook_token_file"),
+    ("events", "mqtt_password_file"),
+)
 _MAX_DEPTH = 8
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -90,7 +98,7 @@ def anchor_paths(values: dict[str, Any], base: Path) -> None:
         values["camera"] = anchored(values["camera"])
     if isinstance(values.get("recipients"), list):
         values["recipients"] = [anchored(entry) for entry in values["recipients"]]
-    for section, key in (("record", "folder"), ("http", "token_file")):
+    for section, key in PATHS:
         inner = values.get(section)
         if isinstance(inner, dict) and key in inner:
             inner[key] = anchored(inner[key])
@@ -119,6 +127,25 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         text = environment[name]
         inner[keys[-1]] = text.split(",") if keys == ["recipients"] else text
     return found
+
+
+def read_secret(path: Path | None) -> str | None:
+    """The content of a secret's file without the line's end; None without a file.
+
+    Raises:
+        UsageError: it cannot be read, or is not text.
+        LimitExceeded: it is longer than 4 KiB.
+    """
+    if path is None:
+        return None
+    try:
+        return read_bounded(path, MAX_SECRET_BYTES).decode("utf-8").strip()
+    except OSError as error:
+        message = f"secret file {path}: {error.strerror}"
+        raise UsageError(message) from error
+    except UnicodeDecodeError as error:
+        message = f"secret file {path}: expected text"
+        raise UsageError(message) from error
 
 
 def merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
