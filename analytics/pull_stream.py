@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 import av
@@ -17,7 +17,8 @@ from av.bitstream import BitStreamFilterContext
 from av.container import InputContainer
 
 from analytics.encoded_unit import EncodedUnit, UnitQueue
-from base.errors import PeerError, UsageError
+from analytics.srt_program import SrtProgram
+from base.errors import PeerError, UsageError, VeilError
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,9 @@ class PullStream:
         self._changed = asyncio.Event()
         self._opened = asyncio.Event()
         self._ended = False
-        self._failure: PeerError | None = None
+        self._failure: VeilError | None = None
         self._stop = threading.Event()
+        self._program: SrtProgram | None = None
         self._thread = threading.Thread(target=self._run, name="veilcam-pull", daemon=True)
 
     @property
@@ -77,6 +79,8 @@ class PullStream:
     async def close(self) -> None:
         """End the reading; harmless when repeated. The thread ends within libav's read timeout."""
         self._stop.set()
+        if self._program is not None:
+            self._program.kill()
         self._ended = True
         self._changed.set()
         if self._thread.is_alive():
@@ -94,15 +98,14 @@ class PullStream:
         except (av.FFmpegError, OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
             self._failure = PeerError(f"{self._shown}: {reason}")
-        except PeerError as error:
+        except VeilError as error:
             self._failure = error
         finally:
             self._ended = True
             self._tell(self._opened, self._changed)
 
     def _read(self) -> None:
-        options = _OPTIONS.get(self._url.partition(":")[0].lower(), {}) | {"format_whitelist": _FORMATS}
-        with av.open(self._url, options=options, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S)) as container:
+        with self._container() as container:
             self._tell(self._opened)
             first_us: int | None = None
             for data, time_us in self._units(container):
@@ -112,6 +115,18 @@ class PullStream:
                 with self._lock:
                     self._queue.put(data, time_us - first_us)
                 self._tell(self._changed)
+
+    @contextmanager
+    def _container(self) -> Iterator[InputContainer]:
+        scheme = self._url.partition(":")[0].lower()
+        options = {"format_whitelist": _FORMATS, **_OPTIONS.get(scheme, {})}
+        if scheme == "srt":
+            self._program = SrtProgram(self._url, sends=False)
+            with self._program as program, av.open(program.pipe, format="mpegts") as container:
+                yield container
+            return
+        with av.open(self._url, options=options, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S)) as container:
+            yield container
 
     def _units(self, container: InputContainer) -> Iterator[tuple[bytes, int]]:
         streams = [stream for stream in container.streams.video if stream.codec_context.name == "h264"]

@@ -7,21 +7,20 @@ is emptied and it goes on with the next key frame, so memory and delay stay boun
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
-import aiohttp
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessionDescription
 from aiortc.jitterbuffer import JitterFrame
 
 from analytics.encoded_queue import ask_for_key_frame, take_encoded
 from analytics.encoded_unit import EncodedUnit, UnitQueue, has_key_picture
 from analytics.loopback_ice import allow_loopback
+from analytics.sdp_exchange import RefusedError, SdpExchange
 from analytics.urls import shown_url
 from base.errors import PeerError, UsageError
 
@@ -38,26 +37,9 @@ logger = logging.getLogger(__name__)
 
 Layer = Literal["protected", "sealed"]
 
-MAX_ANSWER_BYTES = 64 * 1024
-HTTP_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 SILENCE_TIMEOUT_S = 15.0
 RTP_CLOCK_HZ = 90_000
-# 408, 409, 425, 429 and 5xx pass by themselves; every other refusal would be repeated for ever.
-_PASSING = frozenset({408, 409, 425, 429})
-
-
-class RefusedError(PeerError):
-    """The server answered, and did not open a session."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-    @property
-    def is_final(self) -> bool:
-        """Whether asking again would get the same answer (a wrong token, a wrong path, no H.264)."""
-        return self.status < 500 and self.status not in _PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +83,8 @@ class WhepStream:
 
     def __init__(self, url: str, token: str | None, options: ClientOptions) -> None:
         self._url = url
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._options = options
-        self._session_url: str | None = None
-        self._http: aiohttp.ClientSession | None = None
+        self._exchange = SdpExchange(url, token)
         allow_loopback()
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._peer.on("connectionstatechange", self._state_changed)
@@ -146,10 +126,7 @@ class WhepStream:
     async def close(self) -> None:
         """End the session at the camera, then free the sockets; harmless when repeated."""
         self._end()
-        http, self._http = self._http, None
-        if http is not None:
-            await self._delete(http)
-            await http.close()
+        await self._exchange.close()
         await self._peer.close()
 
     async def __aenter__(self) -> Self:
@@ -161,9 +138,6 @@ class WhepStream:
         await self.close()
 
     async def _open(self) -> None:
-        self._http = aiohttp.ClientSession(
-            headers=self._headers, timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S)
-        )
         transceiver = self._peer.addTransceiver("video", direction="recvonly")
         codecs = RTCRtpReceiver.getCapabilities("video")
         wanted = (
@@ -175,7 +149,7 @@ class WhepStream:
         self._receiver = transceiver.receiver
         take_encoded(transceiver.receiver, self._arrived)
         await self._peer.setLocalDescription(await self._peer.createOffer())
-        answer = await self._post(self._http, self._peer.localDescription.sdp)
+        answer = await self._exchange.post(self._peer.localDescription.sdp, self._parameters())
         try:
             await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
         except Exception as error:  # aiortc names no error type for a bad answer
@@ -193,37 +167,10 @@ class WhepStream:
             message = f"{shown_url(self._url)}: the media connection failed"
             raise PeerError(message)
 
-    async def _post(self, http: aiohttp.ClientSession, offer: str) -> str:
-        try:
-            async with http.post(
-                self._url,
-                data=offer.encode(),
-                params=self._parameters(),
-                headers={"Content-Type": "application/sdp"},
-            ) as response:
-                body = await _read_bounded(response.content)
-                if response.status != 201:
-                    message = f"{shown_url(self._url)}: {_reason(response.status, body)}"
-                    raise RefusedError(message, response.status)
-                self._session_url = _session_url(str(response.url), response.headers.get("Location", ""))
-        except (aiohttp.ClientError, TimeoutError) as error:
-            message = f"{shown_url(self._url)}: no answer ({type(error).__name__})"
-            raise PeerError(message) from error
-        return body.decode("utf-8", "replace")
-
     def _parameters(self) -> dict[str, str]:
         """What differs from the endpoint's defaults."""
         wanted = {"layer": self._options.layer, "rendition": self._options.rendition}
         return {name: value for name, value in wanted.items() if value not in ("protected", "auto")}
-
-    async def _delete(self, http: aiohttp.ClientSession) -> None:
-        if self._session_url is None:
-            return
-        try:
-            async with http.delete(self._session_url, timeout=aiohttp.ClientTimeout(total=2.0)):
-                pass
-        except (aiohttp.ClientError, TimeoutError) as error:
-            logger.debug("WHEP DELETE: %s", type(error).__name__)
 
     def _arrived(self, frame: JitterFrame) -> None:
         if self._queue.put(frame.data, frame.timestamp * 1_000_000 // RTP_CLOCK_HZ):
@@ -242,32 +189,3 @@ class WhepStream:
         self._ended = True
         self._connected.set()
         self._changed.set()
-
-
-async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
-    body = b""
-    async for chunk in content.iter_any():
-        body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            message = f"WHEP answer: longer than {MAX_ANSWER_BYTES} bytes"
-            raise PeerError(message)
-    return body
-
-
-def _session_url(endpoint: str, location: str) -> str | None:
-    """The session's URL if it lives on the endpoint's own host: the token goes nowhere else."""
-    url = urljoin(endpoint, location)
-    same = urlsplit(url)[:2] == urlsplit(endpoint)[:2]
-    return url if location and same else None
-
-
-def _reason(status: int, body: bytes) -> str:
-    """One line out of problem details, bounded; the status alone when there are none."""
-    try:
-        problem = json.loads(body)
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
-        return f"HTTP status {status}"
-    hint = problem.get("hint")
-    return f"{problem['detail'][:200]} (HTTP {status})" + (f". {hint[:200]}" if isinstance(hint, str) else "")

@@ -110,6 +110,7 @@ class Replay:
         self._stats = stats
         self._stop = threading.Event()
         self.broadcast = Broadcast()
+        self.sub = None  # one rendition
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def request_key_frame(self) -> None:

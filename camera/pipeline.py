@@ -25,6 +25,7 @@ from base.errors import UsageError, VeilError
 from base.frames import ClearFrame, Plane, ProtectedFrame
 from camera.broadcast import Broadcast
 from camera.publisher import CodingOptions, Publisher
+from camera.rendition import SubRendition
 from camera.sources.captured import Captured, Source
 from camera.stage_queue import CameraQueue, StageQueue
 from camera.stats import Meter, PipelineState, PipelineStats
@@ -58,6 +59,22 @@ class PipelineOptions:
     queue_frames: int = 2  # pictures that may wait for the protector
 
 
+class SubStream:
+    """The smaller rendition as viewers see it."""
+
+    def __init__(self, rendition: SubRendition) -> None:
+        self._rendition = rendition
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """Where its units come from."""
+        return self._rendition.broadcast
+
+    def request_key_frame(self) -> None:
+        """Ask for a new segment soon; at most one per 500 ms is granted."""
+        self._rendition.key_requested.set()
+
+
 class Pipeline:
     """One camera's pipeline.
 
@@ -87,6 +104,7 @@ class Pipeline:
             broadcast: closed by the pipeline; subscribe before ``start`` to get everything.
         """
         self.broadcast = broadcast or Broadcast()
+        self._sub_broadcast = Broadcast()
         self._source = source
         self._protector = protector
         options = options or PipelineOptions()
@@ -105,6 +123,7 @@ class Pipeline:
             meter=self._meter,
             source_name=source.name,
             live=source.drops,
+            sub_broadcast=self._sub_broadcast if source.drops else None,
         )
         self._workers = Workers()
         self._key_requested = threading.Event()
@@ -130,6 +149,7 @@ class Pipeline:
         """Ask for the end and return at once: the open segment is signed and published, then all closes."""
         with self._lock:
             if self._asked == "new":
+                self._sub_broadcast.close()
                 self.broadcast.close()
             self._asked = "stopping"
         self._source.close()
@@ -166,6 +186,12 @@ class Pipeline:
         """Ask for a new segment soon (a viewer joined or lost packets); at most one per 500 ms is granted."""
         self._meter.count("key_frame_requests")
         self._key_requested.set()
+
+    @property
+    def sub(self) -> SubStream | None:
+        """The smaller rendition, for viewers on bad links; coded only while somebody watches it."""
+        rendition = self._publisher.sub
+        return None if rendition is None else SubStream(rendition)
 
     def stats(self) -> PipelineStats:
         """Counters at this moment."""
@@ -238,6 +264,7 @@ class Pipeline:
             self._source.close()
             self._frames.abort()
             self._protected.abort()
+            self._sub_broadcast.close()
             self.broadcast.close()
 
 

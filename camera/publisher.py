@@ -12,6 +12,7 @@ from base.errors import MediaError
 from base.frames import ProtectedFrame
 from camera.broadcast import Broadcast
 from camera.cutter import CutRules, SegmentCutter
+from camera.rendition import SubRendition
 from camera.sealed_layer import (
     CodedLayer,
     CopiedLayer,
@@ -54,6 +55,8 @@ class CodingOptions:
     threads: int = 1  # per encoder
     unit_cap_bytes: int | None = None  # None: 160 kB, and 8 MiB in a file with an ffv1 layer
     cut: CutRules = field(default_factory=CutRules)
+    sub_scale: int = 2  # the smaller rendition's divisor of width and height; 0: there is none
+    sub_crf: float = 30.0
 
     def __post_init__(self) -> None:
         check_split(self.sealed_regions, self.sealed)
@@ -74,6 +77,7 @@ class Publisher:
         source_name: str = "",
         live: bool = True,
         strength: int = 0,
+        sub_broadcast: Broadcast | None = None,
     ) -> None:
         self._options = options
         self._camera_key = camera_key
@@ -86,6 +90,11 @@ class Publisher:
         self._strength = strength
         self._opened: _Opened | None = None
         self.epoch = ""
+        self.sub = (
+            SubRendition(sub_broadcast, camera_key, scale=options.sub_scale, crf=options.sub_crf)
+            if sub_broadcast is not None and options.sub_scale
+            else None
+        )
 
     @property
     def sealed_mode(self) -> str:
@@ -131,6 +140,15 @@ class Publisher:
                 (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
             )
             units = opened.sealer.push(unit, packets, starts_segment=cut, late_packets=late)
+        if self.sub is not None:
+            self.sub.push(
+                protected,
+                cut=cut,
+                rate=opened.rate,
+                colour=opened.colour,
+                model_id=self._model_id,
+                strength=self._strength,
+            )
         opened.num_units += 1
         self._meter.count("key_frames", int(cut))
         self._meter.count("sealed_bytes", part.num_bytes)
@@ -142,6 +160,8 @@ class Publisher:
         Raises:
             MediaError: the source ended with packets but without a single picture.
         """
+        if self.sub is not None:
+            self.sub.close()
         opened = self._opened
         if opened is None:
             if trailing:
@@ -171,6 +191,7 @@ class Publisher:
         mode = choose_mode(self._options.sealed, captured, self._source_name)
         rate = min(rate, _MAX_RATE) if rate > 0 else Fraction(25)
         layer = self._layer(mode, captured, rate)
+        colour = _colour(captured)
         encoder = ProtectedEncoder(
             protected.width,
             protected.height,
@@ -179,7 +200,7 @@ class Publisher:
             max_bitrate_bps=self._options.max_bitrate_bps,
             preset=self._options.preset,
             threads=self._options.threads,
-            colour=_colour(captured),
+            colour=colour,
         )
         params = SealerParams(
             protected.width,
@@ -204,7 +225,7 @@ class Publisher:
             protected.height,
             mode.name.lower(),
         )
-        return _Opened(mode, layer, encoder, sealer, cutter, protected.width, protected.height)
+        return _Opened(mode, layer, encoder, sealer, cutter, protected.width, protected.height, rate, colour)
 
     def _layer(self, mode: SealedMode, captured: Captured, rate: Fraction) -> SealedLayer:
         if mode is SealedMode.NONE:
@@ -236,6 +257,8 @@ class _Opened:
     cutter: SegmentCutter
     width: int
     height: int
+    rate: Fraction
+    colour: ColourTags
     num_units: int = 0
     last_bytes: int = 0
 

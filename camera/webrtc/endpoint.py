@@ -1,35 +1,42 @@
 """The WHEP resource (draft-ietf-wish-whep-03) on top of ``Viewers``: HTTP in, HTTP out.
 
     POST    /whep               application/sdp offer -> 201, answer, Location of the session
-    GET     /whep               204          HEAD  200, Content-Type application/sdp (discovery)
-    OPTIONS /whep               200, Accept-Post, CORS
-    PATCH   /whep/session/ID    application/trickle-ice-sdpfrag -> 204; an ICE restart -> 422
-    DELETE  /whep/session/ID    200
-    OPTIONS, GET, HEAD          as above
+    HEAD    /whep               200, Content-Type application/sdp (discovery)
 
-``?layer=sealed`` on the POST leaves the sealed layer's SEI in the stream, for a recorder; the default is the
-protected layer alone. Authentication, rate limits, CORS headers and request limits are ``camera.http``'s.
+and what ``camera.webrtc.resource`` lists. ``?layer=sealed`` on the POST leaves the sealed layer's SEI in the
+stream, for a recorder; the default is the protected layer alone. ``?rendition=main`` or ``sub`` keeps a
+viewer at one size; ``auto`` (the default) follows loss and round trips.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
+from collections.abc import Sequence
+from typing import cast
 
 from aiohttp import web
 
-from base.errors import FormatError, LimitExceeded, PeerError
+from base.errors import FormatError, PeerError
 from camera.problems import problem
-from camera.webrtc.offer import MAX_SDP_BYTES, Offer, parse_fragment, parse_offer
-from camera.webrtc.viewer import NoCommonCodecError, Viewer
+from camera.webrtc.ice import IceServer
+from camera.webrtc.offer import Offer, parse_offer
+from camera.webrtc.resource import (
+    FRAGMENT,
+    SDP,
+    SdpResource,
+    Session,
+    content_type_problem,
+    format_problem,
+    read_body,
+)
+from camera.webrtc.viewer import NoCommonCodecError, Viewer, Wish
 from camera.webrtc.viewers import TooManyViewersError, Viewers
+
+__all__ = ["ENDPOINT", "FRAGMENT", "SDP", "SESSION", "WhepEndpoint", "read_body"]
 
 ENDPOINT = "/whep"
 SESSION = "/whep/session/"
-SDP = "application/sdp"
-FRAGMENT = "application/trickle-ice-sdpfrag"
-BODY_TIMEOUT_S = 10.0
 LAYERS = ("protected", "sealed")
+RENDITIONS = ("auto", "main", "sub")
 
 H264_HINT = (
     "The stream is H.264. Chromium, Chrome, Edge and Safari play it; Firefox does once its OpenH264 plugin is"
@@ -37,32 +44,22 @@ H264_HINT = (
 )
 
 
-class WhepEndpoint:
+class WhepEndpoint(SdpResource):
     """Routes of the WHEP resource and its sessions."""
 
-    def __init__(self, viewers: Viewers) -> None:
+    def __init__(self, viewers: Viewers, ice_servers: Sequence[IceServer] = ()) -> None:
+        super().__init__(ENDPOINT, ice_servers)
         self._viewers = viewers
-
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        """Put the routes into an application's router."""
-        router.add_post(ENDPOINT, self._post)
-        router.add_get(ENDPOINT, self._get, allow_head=False)
-        router.add_head(ENDPOINT, self._head)
-        router.add_options(ENDPOINT, self._options)
-        session = SESSION + "{session_id}"
-        router.add_patch(session, self._patch)
-        router.add_delete(session, self._delete)
-        router.add_get(session, self._get)
-        router.add_options(session, self._options)
 
     async def _post(self, request: web.Request) -> web.Response:
         layer = request.query.get("layer", "protected")
+        rendition = request.query.get("rendition", "auto")
         if layer not in LAYERS:
             return problem(400, "layer: expected protected or sealed", code="bad-layer")
-        if request.content_type != SDP:
-            return problem(
-                415, f"expected Content-Type {SDP}", code="content-type", headers={"Accept-Post": SDP}
-            )
+        if rendition not in RENDITIONS:
+            return problem(400, "rendition: expected auto, main or sub", code="bad-rendition")
+        if (refusal := content_type_problem(request)) is not None:
+            return refusal
         if not self._viewers.is_live:
             return problem(
                 409,
@@ -74,13 +71,13 @@ class WhepEndpoint:
         try:
             offer = parse_offer(await read_body(request))
         except FormatError as error:
-            return _format_problem(error)
-        refusal = _refuse(offer)
-        return refusal or await self._open(offer, keep_sealed=layer == "sealed")
+            return format_problem(error)
+        wish = Wish(keep_sealed=layer == "sealed", rendition=cast("str", rendition))
+        return _refuse(offer) or await self._open(offer, wish)
 
-    async def _open(self, offer: Offer, *, keep_sealed: bool) -> web.Response:
+    async def _open(self, offer: Offer, wish: Wish) -> web.Response:
         try:
-            viewer, answer = await self._viewers.open(offer, keep_sealed=keep_sealed)
+            viewer, answer = await self._viewers.open(offer, wish)
         except TooManyViewersError as error:
             return problem(
                 503,
@@ -93,81 +90,15 @@ class WhepEndpoint:
             return problem(406, str(error), hint=H264_HINT, code="no-h264")
         except PeerError as error:
             return problem(400, str(error), code="bad-offer")
-        return web.Response(
-            status=201,
-            body=answer.encode(),
-            content_type=SDP,
-            headers={
-                "Location": SESSION + viewer.session_id,
-                "ETag": _etag(offer),
-                "Accept-Patch": FRAGMENT,
-                "Cache-Control": "no-store",
-            },
-        )
+        return self._created(viewer, offer, answer)
 
-    async def _patch(self, request: web.Request) -> web.Response:
-        viewer = self._find(request)
-        if viewer is None:
-            return _unknown_session()
-        if request.content_type != FRAGMENT:
-            return problem(
-                415,
-                f"expected Content-Type {FRAGMENT}",
-                code="content-type",
-                headers={"Accept-Patch": FRAGMENT},
-            )
-        try:
-            fragment = parse_fragment(await read_body(request))
-        except FormatError as error:
-            return _format_problem(error)
-        if viewer.is_restart(fragment):
-            return problem(
-                422, "ICE restart is not supported", hint="Open a new session instead.", code="no-restart"
-            )
-        await viewer.add_candidates(fragment)
-        return web.Response(status=204)
+    def _find(self, session_id: str) -> Viewer | None:
+        return self._viewers.find(session_id)
 
-    async def _delete(self, request: web.Request) -> web.Response:
-        viewer = self._find(request)
-        if viewer is None:
-            return _unknown_session()
-        self._viewers.discard(viewer)
-        return web.Response(status=200)
-
-    async def _get(self, request: web.Request) -> web.Response:
-        if "session_id" in request.match_info and self._find(request) is None:
-            return _unknown_session()
-        return web.Response(status=204)
-
-    async def _head(self, _request: web.Request) -> web.Response:
-        return web.Response(status=200, content_type=SDP)
-
-    async def _options(self, request: web.Request) -> web.Response:
-        accept = {"Accept-Patch": FRAGMENT} if "session_id" in request.match_info else {"Accept-Post": SDP}
-        return web.Response(status=200, headers=accept)
-
-    def _find(self, request: web.Request) -> Viewer | None:
-        return self._viewers.find(request.match_info["session_id"])
-
-
-async def read_body(request: web.Request) -> bytes:
-    """The body, at most 64 KiB and within 10 s.
-
-    Raises:
-        LimitExceeded: the body is larger.
-        web.HTTPRequestTimeout: it did not arrive in time.
-    """
-    if (request.content_length or 0) > MAX_SDP_BYTES:
-        message = f"description: {request.content_length} bytes, limit is {MAX_SDP_BYTES}"
-        raise LimitExceeded(message)
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        message = f"description: limit is {MAX_SDP_BYTES} bytes"
-        raise LimitExceeded(message) from error
-    except TimeoutError as error:
-        raise web.HTTPRequestTimeout from error
+    def _discard(self, session: Session) -> None:
+        viewer = self._viewers.find(session.session_id)
+        if viewer is not None:
+            self._viewers.discard(viewer)
 
 
 def _refuse(offer: Offer) -> web.Response | None:
@@ -182,17 +113,3 @@ def _refuse(offer: Offer) -> web.Response | None:
     if not video.has_h264:
         return problem(406, "the offer has no H.264 codec", hint=H264_HINT, code="no-h264")
     return None
-
-
-def _format_problem(error: FormatError) -> web.Response:
-    status = 413 if isinstance(error, LimitExceeded) else 400
-    return problem(status, str(error), code="bad-description")
-
-
-def _unknown_session() -> web.Response:
-    return problem(404, "no such session", hint="It has ended. Open a new one.", code="no-session")
-
-
-def _etag(offer: Offer) -> str:
-    """Identifies the ICE session (RFC 9725, 4.3.1); not required on PATCH, as common clients omit it."""
-    return '"' + hashlib.sha256(offer.ufrag.encode()).hexdigest()[:16] + '"'

@@ -1,8 +1,9 @@
-"""One viewer's video track: sealed units from the broadcast in, encoded packets for aiortc out.
+"""One viewer's video track: sealed units from a broadcast in, encoded packets for aiortc out.
 
 aiortc sends what ``recv`` returns as it is when it is an ``av.Packet``, so the stream is encoded once,
 however many viewers there are. The queue behind a track is the broadcast's: bounded, and emptied up to the
 next key frame when the viewer is too slow. A viewer can therefore never slow down the camera, nor grow.
+Between renditions a track changes where the other one begins a segment, so that every picture decodes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import av
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 
 from camera.broadcast import Broadcast, QueueLimits, Subscription, WhenFull
+from camera.webrtc.adapt import Rendition
 from camera.webrtc.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -32,6 +34,17 @@ logger = logging.getLogger(__name__)
 
 MICROSECOND = Fraction(1, 1_000_000)
 VIEWER_QUEUE = QueueLimits(max_units=300, max_bytes=8 * 1024 * 1024)
+
+
+class LiveRendition(Protocol):
+    """One coded form of the protected picture."""
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """Where its units come from."""
+
+    def request_key_frame(self) -> None:
+        """Ask for a new segment soon; who grants it bounds how often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +77,25 @@ class PacketTrack(MediaStreamTrack):
         name: str,
         request_key_frame: Callable[[], None],
         options: TrackOptions | None = None,
+        *,
+        sub: LiveRendition | None = None,
     ) -> None:
+        """Prepare; nothing is subscribed yet.
+
+        Args:
+            broadcast: of the main rendition.
+            name: for counters and logs.
+            request_key_frame: of the main rendition.
+            options: limits.
+            sub: the smaller rendition; None: there is none.
+        """
         super().__init__()
+        self.rendition: Rendition = "main"
         self.counters = TrackCounters()
-        self._broadcast = broadcast
+        self._broadcast = self._main_broadcast = broadcast
+        self._main_request = request_key_frame
+        self._sub = sub
+        self._pending: tuple[Rendition, Broadcast, Subscription] | None = None
         self._name = name
         self._request_key_frame = request_key_frame
         self._options = options or TrackOptions()
@@ -90,7 +118,7 @@ class PacketTrack(MediaStreamTrack):
             raise MediaStreamError
         if self._subscription is None:
             self._subscription = self._join()
-        unit = await self._next(self._subscription)
+        unit = await self._next()
         stamp_us = await self._wait_for_slot(unit.unit.pts_us)
         shown = unit.unit if self._options.keep_sealed else unit.unit.without_sealed()
         packet = av.Packet(shown.annexb())
@@ -103,9 +131,58 @@ class PacketTrack(MediaStreamTrack):
     def stop(self) -> None:
         """End the track and give its queue back; harmless when repeated."""
         super().stop()
+        self._drop_pending()
         if self._subscription is not None:
             self._broadcast.unsubscribe(self._subscription)
         self._backlog.clear()
+
+    def request_key_frame(self) -> None:
+        """Ask for a new segment of the rendition that is being sent."""
+        self._request_key_frame()
+
+    def switch(self, rendition: Rendition) -> None:
+        """Go on with another rendition from its next segment on.
+
+        Without one, or before the first ``recv`` of the main one, nothing happens.
+        """
+        wanted = self._pending[0] if self._pending is not None else self.rendition
+        if rendition == wanted or self._sub is None or self._subscription is None:
+            return
+        self._drop_pending()
+        if rendition == self.rendition:
+            return
+        broadcast = self._sub.broadcast if rendition == "sub" else self._main_broadcast
+        subscription = broadcast.subscribe(
+            self._name, limits=self._options.queue, when_full=WhenFull.SKIP, on_ready=self._wake
+        )
+        self._pending = rendition, broadcast, subscription
+        if rendition == "sub":
+            self._sub.request_key_frame()
+
+    def _drop_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending[1].unsubscribe(pending[2])
+
+    def _arrived_at_pending(self) -> SealedUnit | None:
+        """The first unit of the rendition to go on with; then that one is sent."""
+        if self._pending is None:
+            return None
+        rendition, broadcast, subscription = self._pending
+        unit = subscription.poll()
+        if unit is None:
+            if subscription.ended:
+                self._drop_pending()
+            return None
+        if self._subscription is not None:
+            self._broadcast.unsubscribe(self._subscription)
+        self._pending, self._broadcast, self._subscription = None, broadcast, subscription
+        self.rendition = rendition
+        is_sub = rendition == "sub" and self._sub is not None
+        self._request_key_frame = self._sub.request_key_frame if is_sub and self._sub else self._main_request
+        self._backlog.clear()
+        self._timeline, self._known_skips = None, 0
+        return unit
 
     def _join(self) -> Subscription:
         """Subscribe with the open segment's units so far; ask for a new segment when they are of no use."""
@@ -139,12 +216,17 @@ class PacketTrack(MediaStreamTrack):
         except RuntimeError:
             logger.debug("viewer %s: event loop is gone", self._name)
 
-    async def _next(self, subscription: Subscription) -> SealedUnit:
-        if self._backlog:
-            return self._backlog.popleft()
-        self._drop_if_late(subscription)
+    async def _next(self) -> SealedUnit:
         while True:
             self._ready.clear()
+            if (unit := self._arrived_at_pending()) is not None:
+                return unit
+            if self._backlog:
+                return self._backlog.popleft()
+            subscription = self._subscription
+            if subscription is None:
+                raise MediaStreamError
+            self._drop_if_late(subscription)
             if (unit := subscription.poll()) is not None:
                 return unit
             if subscription.ended:

@@ -5,28 +5,45 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpSender, RTCRtpTransceiver, RTCSessionDescription
-from aiortc import sdp as aiortc_sdp
+from aiortc import RTCRtpSender, RTCSessionDescription
 from aiortc.exceptions import OperationError
+from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
-from analytics.loopback_ice import allow_loopback
 from base.errors import PeerError
-from camera.webrtc.offer import MAX_CANDIDATES, Fragment, Offer
+from camera.webrtc.adapt import Adapter, LinkReport
+from camera.webrtc.ice import IceServer, new_peer
+from camera.webrtc.offer import Fragment, Offer
+from camera.webrtc.pacer import pace
+from camera.webrtc.sending import h264_capabilities, hook_key_frame_requests, require_h264
 from camera.webrtc.track import PacketTrack
+from camera.webrtc.trickle import Trickle
 
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 20.0
 ANSWER_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
-H264 = "video/H264"
 
 
 class NoCommonCodecError(PeerError):
     """The offer has no codec that the stream can be sent with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a viewer asked for. The sealed layer is in the main rendition only."""
+
+    keep_sealed: bool = False
+    rendition: str = "auto"  # auto, main or sub
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether loss and delay choose the rendition."""
+        return self.rendition == "auto" and not self.keep_sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,9 @@ class ViewerStats:
     bytes: int
     skips: int
     key_frame_requests: int
+    rendition: str = "main"
+    loss: float = 0.0  # share of packets lost, as last reported
+    rtt_ms: float | None = None
 
 
 class Viewer:
@@ -52,24 +72,26 @@ class Viewer:
         number: int,
         track: PacketTrack,
         *,
-        keep_sealed: bool,
-        request_key_frame: Callable[[], None],
+        wish: Wish,
+        count_key_request: Callable[[], None],
         on_gone: Callable[[Viewer], None],
+        ice_servers: Sequence[IceServer] = (),
     ) -> None:
         self.session_id = session_id
         self.number = number
         self._track = track
-        self._keep_sealed = keep_sealed
-        self._request_key_frame = request_key_frame
+        self._wish = wish
+        self._count_key_request = count_key_request
         self._on_gone = on_gone
         self._opened_s = time.monotonic()
         self._num_key_requests = 0
-        self._ufrag = ""
-        self._bundle_mid = ""
-        self._num_candidates = 0
-        allow_loopback()
-        # iceServers=[]: the default would ask a public STUN server.
-        self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._is_paced = False
+        self._trickle: Trickle | None = None
+        self._sender: RTCRtpSender | None = None
+        self._adapter = Adapter()
+        self._link = LinkReport(0.0)
+        self._last_report: datetime | None = None
+        self._peer = new_peer(ice_servers)
         self._peer.on("connectionstatechange", self._state_changed)
         track.on("ended", lambda: on_gone(self))
         self._deadline = asyncio.get_running_loop().call_later(CONNECT_TIMEOUT_S, self._give_up)
@@ -81,13 +103,11 @@ class Viewer:
         Raises:
             PeerError: the offer cannot be answered, or H.264 was not what came out of the negotiation.
         """
-        self._ufrag = offer.ufrag
-        self._bundle_mid = offer.bundle_mid
-        # Before setRemoteDescription: a transceiver that aiortc creates itself negotiates VP8 first, and our
-        # H.264 bytes would then be packetised as VP8: connected, and never a picture.
+        self._trickle = Trickle(offer)
         transceiver = self._peer.addTransceiver(self._track, direction="sendonly")
-        transceiver.setCodecPreferences(_h264_capabilities())
-        _hook_key_frame_requests(transceiver.sender, self._asked_for_key_frame)
+        transceiver.setCodecPreferences(h264_capabilities())
+        self._sender = transceiver.sender
+        hook_key_frame_requests(transceiver.sender, self._asked_for_key_frame)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await self._peer.setRemoteDescription(RTCSessionDescription(offer.text, "offer"))
@@ -103,30 +123,32 @@ class Viewer:
             logger.info("viewer %d: %s: %s", self.number, message, error)
             raise PeerError(message) from error
         answer = self._peer.localDescription.sdp
-        _require_h264(answer, transceiver)
+        require_h264(answer, transceiver)
         return answer
 
     def is_restart(self, fragment: Fragment) -> bool:
         """Whether the fragment belongs to other ICE credentials than the offer's."""
-        return fragment.ufrag not in ("", self._ufrag)
+        return self._trickle is not None and self._trickle.is_restart(fragment)
 
     async def add_candidates(self, fragment: Fragment) -> int:
         """Add trickled candidates, as far as they can be used and are not too many; returns how many."""
-        taken = 0
-        free = MAX_CANDIDATES - self._num_candidates
-        self._num_candidates += len(fragment.candidates)
-        for text in fragment.candidates[: max(0, free)]:
-            try:
-                parsed = aiortc_sdp.candidate_from_sdp(text)
-            except (ValueError, AssertionError, IndexError):
-                continue
-            parsed.sdpMid = self._bundle_mid  # all sections share the first one's transport
-            try:
-                await self._peer.addIceCandidate(parsed)
-            except ValueError:
-                continue
-            taken += 1
-        return taken
+        return await self._trickle.add(self._peer, fragment) if self._trickle is not None else 0
+
+    async def adapt(self) -> None:
+        """Look at the newest receiver report and pick the rendition; called about once a second."""
+        if self._sender is None or self._peer.connectionState != "connected":
+            return
+        if self._wish.rendition == "sub" and not self._wish.keep_sealed:
+            self._track.switch("sub")
+        report = await _newest_report(self._sender)
+        if report is None or report.timestamp == self._last_report:
+            return
+        self._last_report = report.timestamp
+        self._link = LinkReport(
+            (report.fractionLost or 0) / 256, report.roundTripTime, self._track.counters.skips
+        )
+        if self._wish.is_adaptive:
+            self._track.switch(self._adapter.report(self._link, time.monotonic()))
 
     def stats(self) -> ViewerStats:
         """Counters at this moment."""
@@ -134,12 +156,15 @@ class Viewer:
         return ViewerStats(
             number=self.number,
             state=self._peer.connectionState,
-            sealed=self._keep_sealed,
+            sealed=self._wish.keep_sealed,
             age_s=round(time.monotonic() - self._opened_s, 1),
             units=sent.units,
             bytes=sent.bytes,
             skips=sent.skips,
             key_frame_requests=self._num_key_requests,
+            rendition=self._track.rendition,
+            loss=round(self._link.loss, 3),
+            rtt_ms=None if self._link.rtt_s is None else round(1000 * self._link.rtt_s, 1),
         )
 
     async def close(self) -> None:
@@ -162,6 +187,7 @@ class Viewer:
         logger.info("viewer %d: %s", self.number, state)
         if state == "connected":
             self._deadline.cancel()
+            self._pace()
         elif state in {"failed", "closed"}:
             self._on_gone(self)
 
@@ -169,28 +195,19 @@ class Viewer:
         logger.info("viewer %d: not connected after %.0f s", self.number, CONNECT_TIMEOUT_S)
         self._on_gone(self)
 
+    def _pace(self) -> None:
+        if self._sender is not None and not self._is_paced:
+            self._is_paced = True
+            pace(self._sender)
+
     def _asked_for_key_frame(self) -> None:
         self._num_key_requests += 1
-        self._request_key_frame()
+        self._count_key_request()
+        self._track.request_key_frame()
 
 
-def _h264_capabilities() -> list:  # type: ignore[type-arg]
-    codecs = RTCRtpSender.getCapabilities("video").codecs
-    return [codec for codec in codecs if codec.mimeType in (H264, "video/rtx")]
-
-
-def _hook_key_frame_requests(sender: RTCRtpSender, callback: Callable[[], None]) -> None:
-    """Route PLI and FIR to ``callback``: aiortc itself only sets a flag that its packet path ignores."""
-    if not callable(getattr(sender, "_send_keyframe", None)):
-        message = "aiortc has no RTCRtpSender._send_keyframe: this release does not fit (expected 1.16)"
-        raise PeerError(message)
-    sender._send_keyframe = callback  # type: ignore[method-assign]  # there is no public hook
-
-
-def _require_h264(answer: str, transceiver: RTCRtpTransceiver) -> None:
-    """Refuse anything but H.264 as the first codec of our section: that is the one aiortc packetises with."""
-    media = [m for m in aiortc_sdp.SessionDescription.parse(answer).media if m.rtp.muxId == transceiver.mid]
-    mime = media[0].rtp.codecs[0].mimeType if media and media[0].rtp.codecs else "nothing"
-    if mime != H264:
-        message = f"negotiated {mime}, expected {H264}"
-        raise PeerError(message)
+async def _newest_report(sender: RTCRtpSender) -> RTCRemoteInboundRtpStreamStats | None:
+    stats = await sender.getStats()
+    return next(
+        (entry for entry in stats.values() if isinstance(entry, RTCRemoteInboundRtpStreamStats)), None
+    )

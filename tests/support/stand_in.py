@@ -12,8 +12,9 @@ import numpy as np
 
 from base.frames import ProtectedFrame
 from camera.broadcast import Broadcast
+from camera.rendition import SubRendition
 from camera.stats import Meter, PipelineStats
-from codec.h264 import ProtectedEncoder
+from codec.h264 import BT709_LIMITED, ProtectedEncoder
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.records import SealedMode
 from codec.sealer import SealerParams, SegmentSealer
@@ -31,6 +32,17 @@ def draw(width: int, height: int, index: int) -> ProtectedFrame:
     cb = np.full((height // 2, width // 2), 110, np.uint8)
     cr = np.full((height // 2, width // 2), 150, np.uint8)
     return ProtectedFrame(luma, cb, cr, time.time_ns() // 1000)
+
+
+class StandInSub:
+    """A smaller rendition with its own encoder; what ``camera.webrtc.track.LiveRendition`` asks for."""
+
+    def __init__(self, camera_key: CameraKey) -> None:
+        self.broadcast = Broadcast()
+        self.rendition = SubRendition(self.broadcast, camera_key, scale=2, crf=30)
+
+    def request_key_frame(self) -> None:
+        self.rendition.key_requested.set()
 
 
 class StandInCamera:
@@ -58,6 +70,7 @@ class StandInCamera:
         self._paused = threading.Event()
         self.camera_key = CameraKey.generate("stand-in")
         recipient, self.identity = Recipient.generate("recovery")
+        self.sub = StandInSub(self.camera_key)
         self._epochs = EpochRing(self.camera_key.camera_id, [recipient])
         self._thread = threading.Thread(target=self._run, name="stand-in-camera")
 
@@ -74,6 +87,7 @@ class StandInCamera:
         self._stop.set()
         self._thread.join()
         self.broadcast.close()
+        self.sub.broadcast.close()
 
     def pause(self) -> None:
         """Give no more pictures until ``resume``."""
@@ -146,6 +160,14 @@ class StandInCamera:
                 self._meter.count("segments")
             with self._meter.timed("encode"):
                 unit = encoder.encode(frame, starts)
+            self.sub.rendition.push(
+                frame,
+                cut=starts,
+                rate=Fraction(self._fps),
+                colour=BT709_LIMITED,
+                model_id=b"standin!",
+                strength=0,
+            )
             packet = SealedPacket(0, starts, frame.time_us, frame.time_us, None, self._payload)
             for sealed in sealer.push(unit, [packet], starts_segment=starts):
                 self._meter.published(sealed.unit.num_bytes)
