@@ -23,27 +23,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
-from analytics import Detections, Detector, DetectorConfig, load_detector
+from analytics import Detections, Detector, load_detector
 from analytics.classes import COCO_NAMES
 from analytics.interface import Image
 from base.errors import UsageError
-from bench.average_precision import (
-    ClassMatches,
-    Truth,
-    bootstrap_weights,
-    interval_95,
-    match_class,
-    mean_ap,
-)
-from bench.intra import intra_round_trip
-from bench.yolov5 import Yolov5Detector
+from evaluation.average_precision import ClassMatches, Truth, match_class, mean_ap
+from evaluation.camera import Camera
+from evaluation.data import pictures as pictures_in
+from evaluation.data import read_bgr, read_labels
+from evaluation.detectors import CONFIG, Yolov5Detector
+from evaluation.statistics import bootstrap_weights, interval_95
 
 LABELS = ("person", "bicycle", "car", "motorcycle", "bus", "truck")
-# Every detector keeps weak boxes here: average precision needs the whole curve.
-CONFIG = DetectorConfig(min_score=0.005, max_overlap_iou=0.6)
 ROUNDS = 1000
 
 Transform = Callable[[Image], Image]
@@ -85,9 +78,7 @@ def open_transform(spec: str) -> Transform:
     """The function that ``spec`` names, see the top of this file."""
     kind, _, argument = spec.partition(":")
     if kind == "protector":
-        from bench.protector import protector_transform  # noqa: PLC0415  # only where there is a protector
-
-        return protector_transform(Path(argument) if argument else None)
+        return Camera(Path(argument) if argument else None, threads=2).drawn
     if not argument:
         message = f"transform: expected protector[:FOLDER] or MODULE:FUNCTION, got {spec!r}"
         raise UsageError(message)
@@ -102,30 +93,15 @@ def load_set(images: Path, labels: Path, limit: int | None = None) -> tuple[list
         UsageError: no pictures, or a label line that is not five numbers.
     """
     pictures, truth = [], []
-    for path in sorted(images.iterdir())[:limit]:
-        picture = cv2.imread(str(path), cv2.IMREAD_COLOR)
-        if picture is None:
-            continue
-        pictures.append(np.asarray(picture, np.uint8))
+    for path in pictures_in(images)[:limit]:
+        picture = read_bgr(path)
+        pictures.append(picture)
         height, width = picture.shape[:2]
         truth.append(read_labels(labels / f"{path.stem}.txt", width, height))
     if not pictures:
         message = f"{images}: holds no pictures"
         raise UsageError(message)
     return pictures, truth
-
-
-def read_labels(path: Path, width: int, height: int) -> Truth:
-    """One YOLO txt as boxes in pixels; a file that is not there labels nothing."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    try:
-        rows = np.array([line.split()[:5] for line in lines if line.strip()], np.float64).reshape(-1, 5)
-    except ValueError as error:
-        message = f"{path}: expected lines of class, x, y, w, h"
-        raise UsageError(message) from error
-    centre, half = rows[:, 1:3], rows[:, 3:5] / 2
-    boxes = np.concatenate([centre - half, centre + half], 1) * [width, height, width, height]
-    return Truth(boxes.astype(np.float32), rows[:, 0].astype(np.int64))
 
 
 def evaluate(
@@ -138,11 +114,12 @@ def evaluate(
 ) -> Evaluation:
     """Transform (if any), code and decode every picture, detect, and match to the labels."""
     found: list[Detections] = []
+    camera = Camera(crf=crf)
     bits = pixels = 0
     for picture in pictures:
-        coded, picture_bits = intra_round_trip(transform(picture) if transform else picture, crf)
-        bits, pixels = bits + picture_bits, pixels + picture.shape[0] * picture.shape[1]
-        found.append(detector.detect(coded))
+        coded = camera.clear_still(transform(picture) if transform else picture)
+        bits, pixels = bits + coded.bits, pixels + picture.shape[0] * picture.shape[1]
+        found.append(detector.detect(coded.image))
     matches = tuple(match_class(found, truth, label, COCO_NAMES.index(label)) for label in LABELS)
     return Evaluation(matches, bits / pixels, len(pictures))
 

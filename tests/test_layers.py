@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("base", "keys", "models", "codec", "analytics", "camera", "forensics", "veilcam")
+PACKAGES = ("base", "keys", "models", "codec", "analytics", "camera", "evaluation", "forensics", "veilcam")
 
 
 def _modules_after(statement: str) -> set[str]:
@@ -50,7 +50,9 @@ def test_base_needs_nothing_but_numpy() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_imports_without_optional_extras(package: str) -> None:
     loaded = _modules_after(_import_everything(package))
-    assert loaded.isdisjoint({"torch", "ultralytics", "openvino", "matplotlib"})
+    assert loaded.isdisjoint(
+        {"torch", "ultralytics", "openvino", "matplotlib", "dlib", "rapidocr_onnxruntime"}
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)

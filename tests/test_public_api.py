@@ -38,6 +38,7 @@ PROMISED: dict[str, set[str]] = {
         "open_segment",
         "read_segments",
     },
+    "evaluation": {"EvaluationSettings", "Part", "PixelPath", "Row", "Table", "evaluate"},
     "analytics": {
         "Detections",
         "Detector",

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from veilcam.cli import camera, decode, demo, detect, doctor, keys, protect, subscribe, train, verify, version
+from veilcam.cli import (
+    camera,
+    decode,
+    demo,
+    detect,
+    doctor,
+    evaluate,
+    keys,
+    protect,
+    subscribe,
+    train,
+    verify,
+    version,
+)
 from veilcam.cli.options import examples
 
 app = typer.Typer(
@@ -25,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-for module in (demo, protect, detect, subscribe, verify, decode, doctor, version):
+for module in (demo, protect, detect, subscribe, verify, decode, evaluate, doctor, version):
     module.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(camera.app, name="camera")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,14 @@ _RECALLS = np.linspace(0, 1, 101)
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The labelled objects of one image: boxes [n, 4] in pixels and COCO class ids [n]."""
+    """The labelled objects of one image: boxes [n, 4] in pixels and COCO class ids [n].
+
+    Detections that lie on a box of ``ignored`` [m, 4] and find no object count neither way.
+    """
 
     boxes_xyxy: npt.NDArray[np.float32]
     class_ids: npt.NDArray[np.int64]
+    ignored: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 4), np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,11 @@ def match_class(
         rows = one_found.with_labels([label])
         rows = rows[np.argsort(-rows.scores, kind="stable")]
         objects = one_truth.boxes_xyxy[one_truth.class_ids == class_id]
-        image_index.append(np.full(len(rows), index))
-        scores.append(rows.scores)
-        is_true.append(_match_image(iou_matrix(rows.boxes_xyxy, objects)))
+        true = _match_image(iou_matrix(rows.boxes_xyxy, objects))
+        counts = true | ~_lies_on(rows.boxes_xyxy, one_truth.ignored)
+        image_index.append(np.full(int(counts.sum()), index))
+        scores.append(rows.scores[counts])
+        is_true.append(true[counts])
     order = np.argsort(-np.concatenate(scores), kind="stable")
     num_objects = np.array([int((one.class_ids == class_id).sum()) for one in truth], np.int64)
     return ClassMatches(np.concatenate(image_index)[order], np.concatenate(is_true)[order], num_objects)
@@ -76,6 +82,19 @@ def iou_matrix(first_xyxy: npt.NDArray[np.float32], second_xyxy: npt.NDArray[np.
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(2) for boxes in (first, second)]
     result: Floats = overlap / np.maximum(areas[0] + areas[1] - overlap, 1e-9)
     return result
+
+
+def _lies_on(
+    boxes_xyxy: npt.NDArray[np.float32], regions_xyxy: npt.NDArray[np.float32]
+) -> npt.NDArray[np.bool_]:
+    """Which boxes have half of their own area inside one region."""
+    if not len(boxes_xyxy) or not len(regions_xyxy):
+        return np.zeros(len(boxes_xyxy), np.bool_)
+    boxes, regions = boxes_xyxy.astype(np.float64)[:, None], regions_xyxy.astype(np.float64)[None]
+    sides = np.minimum(boxes[..., 2:], regions[..., 2:]) - np.maximum(boxes[..., :2], regions[..., :2])
+    inside = np.clip(sides, 0, None).prod(2)
+    area = (boxes[..., 2:] - boxes[..., :2]).prod(2)
+    return np.asarray((inside >= 0.5 * np.maximum(area, 1e-9)).any(1), np.bool_)
 
 
 def _match_image(ious: Floats) -> npt.NDArray[np.bool_]:
@@ -102,15 +121,3 @@ def mean_ap(matches: Sequence[ClassMatches], image_weights: Floats, *, by_object
         return float("nan")
     values = [matches[index].average_precision(image_weights) for index in known]
     return float(np.average(values, weights=counts[known] if by_objects else None))
-
-
-def bootstrap_weights(num_images: int, rounds: int, seed: int = 0) -> Floats:
-    """How often each image occurs in each of ``rounds`` resamples with replacement: [rounds, images]."""
-    random = np.random.default_rng(seed)
-    return random.multinomial(num_images, np.full(num_images, 1 / num_images), rounds).astype(np.float64)
-
-
-def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the values that are numbers."""
-    low, high = np.nanpercentile(np.asarray(values), [2.5, 97.5])
-    return float(low), float(high)

@@ -1,4 +1,4 @@
-"""The figures of bench/detection.py."""
+"""Average precision, its bootstrap, and the codec in front of it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 
 from analytics import Detections
 from base.errors import UsageError
-from bench.average_precision import (
-    ClassMatches,
-    Truth,
-    bootstrap_weights,
-    interval_95,
-    match_class,
-    mean_ap,
-)
-from bench.detection import read_labels
-from bench.intra import intra_round_trip
+from evaluation.average_precision import ClassMatches, Truth, match_class, mean_ap
+from evaluation.camera import Camera
+from evaluation.data import read_labels
+from evaluation.statistics import bootstrap_weights, interval_95
 from tests.analytics.test_hog import street
 
 NAMES = ("person", "car")
@@ -133,10 +127,16 @@ def test_labels_are_read_in_pixels(tmp_path: Path) -> None:
         read_labels(tmp_path / "bad.txt", 200, 100)
 
 
+def test_what_lies_on_an_ignored_region_is_neither_right_nor_wrong() -> None:
+    labels = [Truth(np.array([LEFT], np.float32), np.zeros(1, np.int64), np.array([RIGHT], np.float32))]
+    matches = match_class([found((0.9, 0, RIGHT), (0.8, 0, FAR), (0.7, 0, LEFT))], labels, "person", 0)
+    assert matches.is_true.tolist() == [False, True]  # FAR is wrong, RIGHT does not count
+
+
 @pytest.mark.parametrize(("height", "width"), [(184, 256), (47, 65)])
 def test_the_codec_returns_the_same_size_and_nearly_the_same_picture(height: int, width: int) -> None:
     picture = street()[:height, :width]
-    back, bits = intra_round_trip(picture, crf=12)
-    assert back.shape == picture.shape
-    assert np.abs(back.astype(int) - picture).mean() < 6
-    assert 4 * intra_round_trip(picture, crf=35)[1] < bits < 8 * picture.size
+    fine, coarse = (Camera(crf=crf).clear_still(picture) for crf in (12, 35))
+    assert fine.image.shape == picture.shape
+    assert np.abs(fine.image.astype(int) - picture).mean() < 6
+    assert 4 * coarse.bits < fine.bits < 8 * picture.size

@@ -1,0 +1,1 @@
+"""Attackers that are trained against a protector. Needs the extra ``train``."""
