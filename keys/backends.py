@@ -8,6 +8,7 @@ from keys import uri
 from keys.exec_plugin import open_exec
 from keys.passphrase import Passphrase, ask
 from keys.pkcs11_token import open_pkcs11
+from keys.quorum import open_quorum, open_shares
 from keys.store import load_locked_identity
 from keys.uri import KeyUri, Scheme
 from keys.wrap import Unwrapper
@@ -18,8 +19,10 @@ def open_identity(where: str | Path, passphrase: Passphrase = None) -> Unwrapper
 
     Args:
         where: a path or ``file:`` URI of a NAME.identity; ``pkcs11:`` (RFC 7512), a key in a token;
-            ``exec:``, a key service behind a program.
-        passphrase: of the file, or the token's PIN; or a function that asks for it. ``exec:`` needs none.
+            ``exec:``, a key service behind a program; ``shares:`` and ``quorum:``, a key that takes several
+            people (`keys.quorum`).
+        passphrase: of the file, or the token's PIN; or a function that asks for it, told what for: several
+            people have several. ``exec:`` needs none.
 
     Raises:
         FormatError: the URI, or the file that it names, is damaged.
@@ -35,6 +38,10 @@ def open_identity(where: str | Path, passphrase: Passphrase = None) -> Unwrapper
         return open_pkcs11(where, passphrase)
     if parsed.scheme is Scheme.EXEC:
         return open_exec(where)
+    if parsed.scheme is Scheme.SHARES:
+        return open_shares(where, passphrase)
+    if parsed.scheme is Scheme.QUORUM:
+        return open_quorum(where, passphrase)
     return _open_file(file_path(parsed), passphrase)
 
 

@@ -75,3 +75,15 @@ class Label(bytes, enum.Enum):
 
     LEDGER_ENTRY = b"veilcam ledger entry v1"
     """Ed25519 input of a ledger entry, in front of the 32 bytes of its hash."""
+
+    SHARE_FILE = b"veilcam share file v1"
+    """AAD of one person's share at rest, in front of the file's own header lines."""
+
+    SHARE_COMMITMENT = b"veilcam share commitment v1"
+    """SHA-256 input in front of the share set's id, the share's index (u8) and the share."""
+
+    OPENING_REQUEST = b"veilcam opening request v1"
+    """SHA-256 input in front of the canonical request that share holders approve."""
+
+    SHARE_APPROVAL = b"veilcam share approval v1"
+    """HPKE info in front of an opening request's digest and the share's index (u8)."""

@@ -20,7 +20,16 @@ from keys.names import is_valid_name
 from keys.suite import Suite
 
 MAX_FILE_BYTES = 8192
-_KINDS = ("recipient", "identity", "camera", "camera-public", "signer", "signer-public")
+_KINDS = (
+    "recipient",
+    "identity",
+    "camera",
+    "camera-public",
+    "signer",
+    "signer-public",
+    "ledger-key",
+    "share",
+)
 _FIRST_LINE = re.compile(r"veilcam-([a-z-]{1,32}) v([0-9]{1,9})")
 
 
