@@ -1,43 +1,59 @@
 """The ledger: an append-only file that remembers every opening.
 
-One entry a line, canonical JSON (`forensics.canonical`):
+One entry a line, canonical JSON (`base.canonical`):
 
-    {"body":{...},"hash":"<hex>","kind":"open","prev":"<hex>","seq":0,"time":"2026-...Z","v":1}
+    {"body":{...},"hash":"<hex>","key":"<hex>","kind":"open","prev":"<hex>","seq":0,"sig":"<hex>","time":"...Z","v":1}
 
-`hash` is SHA-256 over the canonical entry without `hash` (and without `sig`, a name kept
-free for a signature per entry); `prev` is the hash of the entry before, zeros for the
-first. Changing, removing or reordering entries breaks the chain from there on. The chain
-alone cannot show that entries were cut off its *end*: keep the head hash elsewhere
-(`verify_ledger` reports it).
+`hash` is SHA-256 over the canonical entry without `hash` and `sig`; `prev` is the hash of the entry before,
+zeros for the first; `sig` is the ledger's Ed25519 signature over the hash (`forensics.ledger_key`). Changing,
+removing or reordering entries breaks the chain from there on, and nobody without the key can mend it. The
+chain alone cannot show that entries were cut off its *end*: keep checkpoints elsewhere (`forensics.audit`).
 
-Durability: an entry counts once its line *and* its newline are on the disk. A power cut
-can leave a part of a line; the next writer cuts it off and records that it did (`repair`).
+Durability: an entry counts once its line *and* its newline are on the disk. A power cut can leave a part of a
+line; the next writer cuts it off and records that it did (`repair`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from base.errors import AuthenticationFailed, FormatError, LimitExceeded, Malformed, UnknownVersion
-from forensics.canonical import JsonObject, JsonValue, canonical_json, parse_canonical
+from base.errors import AuthenticationFailed, FormatError, KeyUnavailable, LimitExceeded, UsageError
+from forensics.canonical import JsonObject, JsonValue
+from forensics.ledger_entry import (
+    FIRST_PREVIOUS,
+    LEDGER_VERSION,
+    MAX_ENTRY_BYTES,
+    EventKind,
+    LedgerEntry,
+    follows,
+)
 from forensics.ledger_file import LedgerFile
+from forensics.ledger_key import load_or_make
 from forensics.selection import iso_time
+from keys.signer import SignerKey
 
-LEDGER_VERSION = 1
-MAX_ENTRY_BYTES = 65_536
-FIRST_PREVIOUS = "0" * 64
-_FIELDS = frozenset({"v", "seq", "time", "kind", "prev", "body", "hash"})
-
-_T = TypeVar("_T", int, str, dict[str, JsonValue])
+__all__ = [
+    "FIRST_PREVIOUS",
+    "LEDGER_VERSION",
+    "MAX_ENTRY_BYTES",
+    "EventKind",
+    "Guard",
+    "Ledger",
+    "LedgerEntry",
+    "Past",
+    "default_ledger_path",
+    "follows",
+    "system_clock",
+]
 
 Clock = Callable[[], int]
 """Returns the time in Unix microseconds."""
+
+_MAX_TIME_US = 253_402_300_799_999_999  # the end of the year 9999
 
 
 def system_clock() -> int:
@@ -57,73 +73,31 @@ def default_ledger_path(environment: Mapping[str, str] | None = None) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """One line of the ledger."""
+class Past:
+    """What a guard may ask before an entry is written, while nobody else can write.
 
-    seq: int
-    time: str
-    kind: str
-    prev: str
-    body: Mapping[str, JsonValue]
+    Attributes:
+        now_us: the time, Unix microseconds; never before the last entry's, so that a clock set back gives
+            no expired grant a second life.
+    """
 
-    def unsigned(self) -> JsonObject:
-        """Return the part that the hash covers."""
-        return {
-            "v": LEDGER_VERSION,
-            "seq": self.seq,
-            "time": self.time,
-            "kind": self.kind,
-            "prev": self.prev,
-            "body": self.body,
-        }
+    now_us: int
+    _file: LedgerFile
 
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the canonical entry, in hexadecimal."""
-        return hashlib.sha256(canonical_json(self.unsigned())).hexdigest()
-
-    def __bytes__(self) -> bytes:
-        return canonical_json({**self.unsigned(), "hash": self.hash})
-
-    @classmethod
-    def parse(cls, line: bytes) -> LedgerEntry:
-        """Read one line (without its newline) and check its hash.
+    def entries_with(self, text: str) -> Iterator[LedgerEntry]:
+        """Yield the entries whose line contains ``text``, in order. Reads the whole file.
 
         Raises:
-            FormatError: not an entry, of another version, or its hash does not fit.
+            AuthenticationFailed: such a line does not verify.
         """
-        if len(line) > MAX_ENTRY_BYTES:
-            message = f"ledger: entry of {len(line)} bytes, limit is {MAX_ENTRY_BYTES}"
-            raise LimitExceeded(message)
-        value = parse_canonical(line)
-        if not isinstance(value, dict):
-            message = "ledger: an entry must be an object"
-            raise Malformed(message)
-        if value.get("v") != LEDGER_VERSION:
-            message = f"ledger: entry version {value.get('v')!r:.40}, expected {LEDGER_VERSION}"
-            raise UnknownVersion(message)
-        if value.keys() - {"sig"} != _FIELDS:
-            message = "ledger: entry with missing or unknown fields"
-            raise Malformed(message)
-        entry = cls(
-            seq=_field(value, "seq", int),
-            time=_field(value, "time", str),
-            kind=_field(value, "kind", str),
-            prev=_field(value, "prev", str),
-            body=_field(value, "body", dict),
-        )
-        if entry.hash != value["hash"]:
-            message = f"ledger: entry {entry.seq} does not have the hash it states"
-            raise Malformed(message)
-        return entry
+        needle = text.encode("utf-8")
+        for line, is_torn in self._file.lines(MAX_ENTRY_BYTES):
+            if needle in line and not is_torn:
+                yield _parsed(line)
 
 
-def _field(value: JsonObject, name: str, kind: type[_T]) -> _T:
-    item = value.get(name)
-    if not isinstance(item, kind) or isinstance(item, bool):
-        message = f"ledger: entry field {name!r} is missing or of the wrong type"
-        raise Malformed(message)
-    return item
+Guard = Callable[[Past], None]
+"""Raises what must keep an entry, and what it announces, from happening."""
 
 
 class Ledger:
@@ -137,74 +111,100 @@ class Ledger:
         self.path = path
         self._clock = clock
 
-    def now_us(self) -> int:
-        """Return the ledger's time, Unix microseconds."""
-        return self._clock()
-
-    def append(self, kind: str, body: Mapping[str, JsonValue]) -> LedgerEntry:
+    def append(
+        self, kind: str | EventKind, body: Mapping[str, JsonValue], *, guard: Guard | None = None
+    ) -> LedgerEntry:
         """Chain an entry to the end, on the disk before this returns.
+
+        Args:
+            kind: what it tells.
+            body: canonical JSON.
+            guard: called with the ledger locked; if it raises, nothing is written.
 
         Raises:
             AuthenticationFailed: the last entry does not verify; nothing was written.
+            KeyUnavailable: another key signed the last entry, or ours is missing or open to others.
             LimitExceeded: the entry is larger than 64 KiB.
+            UsageError: the clock shows a time of no calendar.
             PeerError: another process holds the lock and does not let go.
             OSError: the file cannot be written; what was written of the entry was cut off again.
         """
+        name = kind.value if isinstance(kind, EventKind) else kind
         with LedgerFile(self.path, writable=True) as file:
-            last = self._repair_tail(file)
-            return self._write(file, last, kind, body)
+            line, torn = file.read_tail(MAX_ENTRY_BYTES)
+            last = _parsed(line) if line else None
+            key = load_or_make(self.path, is_new=file.num_bytes == 0)
+            last = self._repair_tail(file, _signed_by(key, last), torn, key)
+            if guard is not None:
+                guard(Past(max(self._clock(), last.time_us if last else 0), file))
+            return self._write(file, last, name, body, key)
 
-    def _repair_tail(self, file: LedgerFile) -> LedgerEntry | None:
+    def _repair_tail(
+        self, file: LedgerFile, last: LedgerEntry | None, torn: bytes, key: SignerKey
+    ) -> LedgerEntry | None:
         """Return the last entry after dealing with what a power cut may have left behind it."""
-        line, torn = file.read_tail(MAX_ENTRY_BYTES)
-        last = _parse_last(line)
         if not torn:
             return last
-        if _is_complete(torn, last):  # only the newline was lost: the entry stands
+        if _is_complete(torn, last, key):  # only the newline was lost: the entry stands
             file.append(b"\n")
             return LedgerEntry.parse(torn)
         removed = file.cut_torn()
         note: JsonObject = {"removed_bytes": removed.num_bytes, "removed_sha256": removed.sha256}
-        return self._write(file, last, "repair", note)
+        return self._write(file, last, EventKind.REPAIR.value, note, key)
 
     def _write(
-        self, file: LedgerFile, last: LedgerEntry | None, kind: str, body: Mapping[str, JsonValue]
+        self,
+        file: LedgerFile,
+        last: LedgerEntry | None,
+        kind: str,
+        body: Mapping[str, JsonValue],
+        key: SignerKey,
     ) -> LedgerEntry:
-        entry = LedgerEntry(
+        now_us = self._clock()
+        if not 0 <= now_us <= _MAX_TIME_US:
+            message = f"ledger: the clock shows {now_us} us, which is no time of the calendar"
+            raise UsageError(message)
+        entry = LedgerEntry.signed(
             seq=last.seq + 1 if last else 0,
-            time=iso_time(self._clock()),
+            time=iso_time(now_us),
             kind=kind,
             prev=last.hash if last else FIRST_PREVIOUS,
             body=body,
+            key=key,
         )
         line = bytes(entry)
         if len(line) > MAX_ENTRY_BYTES:
             message = f"ledger: entry of {len(line)} bytes, limit is {MAX_ENTRY_BYTES}"
             raise LimitExceeded(message)
+        LedgerEntry.parse(line)  # what is not read back must not be written: the next writer would refuse it
         file.append(line + b"\n")
         return entry
 
 
-def _parse_last(line: bytes) -> LedgerEntry | None:
-    if not line:
+def _signed_by(key: SignerKey, entry: LedgerEntry | None) -> LedgerEntry | None:
+    if entry is None:
         return None
+    if entry.key != key.public.public_key:
+        message = "ledger: another key signed the last entry; move the file away before going on"
+        raise KeyUnavailable(message)
+    entry.verify()
+    return entry
+
+
+def _parsed(line: bytes) -> LedgerEntry:
     try:
         return LedgerEntry.parse(line)
     except FormatError as error:
-        message = "ledger: the last entry does not verify; move the file away before going on"
+        message = (
+            "ledger: an entry does not verify; run veilcam audit verify, and move the file away to go on"
+        )
         raise AuthenticationFailed(message) from error
 
 
-def _is_complete(torn: bytes, last: LedgerEntry | None) -> bool:
+def _is_complete(torn: bytes, last: LedgerEntry | None, key: SignerKey) -> bool:
     try:
         entry = LedgerEntry.parse(torn)
-    except FormatError:
+        entry.verify()
+    except (FormatError, AuthenticationFailed):
         return False
-    return follows(entry, last)
-
-
-def follows(entry: LedgerEntry, last: LedgerEntry | None) -> bool:
-    """Say whether ``entry`` is the one right after ``last`` in the chain."""
-    if last is None:
-        return entry.seq == 0 and entry.prev == FIRST_PREVIOUS
-    return entry.seq == last.seq + 1 and entry.prev == last.hash
+    return entry.key == key.public.public_key and follows(entry, last)

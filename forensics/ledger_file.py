@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +103,24 @@ class LedgerFile:
     def read_at(self, offset: int, num_bytes: int) -> bytes:
         """Read up to ``num_bytes`` from ``offset``; fewer only at the end of the file."""
         return os.pread(self._descriptor, num_bytes, offset)
+
+    def lines(self, max_line_bytes: int) -> Iterator[tuple[bytes, bool]]:
+        """Yield every line without its newline, and True with the last if it has none.
+
+        A line beyond the limit comes out in pieces, none of which is a valid entry.
+        """
+        rest = b""
+        offset = 0
+        while block := self.read_at(offset, _BLOCK_BYTES):
+            offset += len(block)
+            *complete, rest = (rest + block).split(b"\n")
+            for line in complete:
+                yield line, False
+            if len(rest) > max_line_bytes:
+                yield rest, False
+                rest = b""
+        if rest:
+            yield rest, True
 
     def read_tail(self, max_line_bytes: int) -> tuple[bytes, bytes]:
         """Return the last complete line and the torn rest behind it, without newlines.

@@ -63,7 +63,7 @@ def tree_root(leaves: Iterable[bytes]) -> bytes:
 
 
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """Return the audit path of leaf ``index`` (section 2.1.1), from the leaf up; ``leaves`` are leaf hashes."""
+    """Return the audit path of leaf ``index`` (section 2.1.1), from the leaf up; of leaf hashes."""
     if len(leaves) <= 1:
         return ()
     split = _split(len(leaves))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from base.errors import GrantRefused, KeyUnavailable, UsageError, VeilError
 from forensics.canonical import JsonObject, JsonValue
-from forensics.ledger import Ledger, LedgerEntry
+from forensics.ledger import EventKind, Guard, Ledger, LedgerEntry, Past
 from forensics.report import TOOL, FileDigest, json_time
 from keys import RegionKeys, SegmentKeys
 from keys.source import KeySource, SegmentRef
@@ -60,6 +60,7 @@ class Request:
     purpose: Purpose
     action: Action = Action.DECODE
     grant_id: str | None = None
+    regions: Sequence[str] = ()  # boxes and tracks; empty: all that the keys open
 
     def as_json(self) -> JsonObject:
         """Return the body of the ledger entry."""
@@ -75,6 +76,7 @@ class Request:
             "from": json_time(self.asked_us[0]),
             "to": json_time(self.asked_us[1]),
             "segments": self.segments,
+            "regions": list(self.regions),
             "reason": self.purpose.reason,
             "case": self.purpose.case,
         }
@@ -144,13 +146,13 @@ class Opening:
             VeilError: the entry cannot be written.
         """
         self._is_over = True
-        return _append(self._ledger, "end", {"opening": self.start.seq, "result": result, **facts})
+        return _append(self._ledger, EventKind.END, {"opening": self.start.seq, "result": result, **facts})
 
     def fail(self, error: BaseException) -> None:
         """Record that the opening ended with ``error`` and nothing came out."""
         self._is_over = True
         facts: JsonObject = {"opening": self.start.seq, "result": "failed", "error": type(error).__name__}
-        _append(self._ledger, "end", facts)
+        _append(self._ledger, EventKind.END, facts)
 
 
 @contextmanager
@@ -164,11 +166,11 @@ def open_recorded(ledger: Ledger, request: Request, source: KeySource) -> Iterat
         VeilError: the entry cannot be written; nothing is opened.
     """
     try:
-        source.authorize(ledger.now_us(), 0)
+        start = _append(ledger, EventKind.OPEN, request.as_json(), guard=_guard(source))
     except GrantRefused as error:
         record_refusal(ledger, request, str(error))
         raise
-    opening = Opening(ledger, _append(ledger, "open", request.as_json()), source)
+    opening = Opening(ledger, start, source)
     try:
         yield opening
     except BaseException as error:
@@ -195,12 +197,46 @@ def record_refusal(ledger: Ledger, request: Request, why: str) -> LedgerEntry:
     Raises:
         VeilError: the entry cannot be written.
     """
-    return _append(ledger, "refused", {**request.as_json(), "result": why})
+    return _append(ledger, EventKind.REFUSED, {**request.as_json(), "result": why})
 
 
-def _append(ledger: Ledger, kind: str, body: dict[str, JsonValue]) -> LedgerEntry:
+def record_event(ledger: Ledger, kind: EventKind, facts: JsonObject) -> LedgerEntry:
+    """Record something that is no opening: a grant, the use of a key, the end of an epoch.
+
+    Raises:
+        VeilError: the entry cannot be written; what it announces must not happen.
+    """
+    return _append(ledger, kind, {"who": operator(), "tool": TOOL, **facts})
+
+
+def _guard(source: KeySource) -> Guard | None:
+    """Return what keeps a grant within its uses, its time, and its revocation; an identity needs nothing.
+
+    Every opening counts, also one that failed: whoever stops it could have kept what came out.
+    """
+    grant_id = source.grant_id
+    if grant_id is None:
+        return None
+
+    def check(past: Past) -> None:
+        num_used = 0
+        for entry in past.entries_with(grant_id):
+            if entry.body.get("grant") != grant_id:
+                continue
+            if entry.kind == EventKind.GRANT_REVOKED.value:
+                message = f"grant {grant_id}: it was revoked (entry {entry.seq} of the ledger)"
+                raise GrantRefused(message)
+            num_used += entry.kind == EventKind.OPEN.value
+        source.authorize(past.now_us, num_used)
+
+    return check
+
+
+def _append(
+    ledger: Ledger, kind: EventKind, body: dict[str, JsonValue], *, guard: Guard | None = None
+) -> LedgerEntry:
     try:
-        return ledger.append(kind, body)
+        return ledger.append(kind, body, guard=guard)
     except OSError as error:
         message = f"ledger {ledger.path}: cannot be written ({error.strerror}); nothing is opened"
         raise VeilError(message) from error

@@ -22,6 +22,7 @@ from keys.secret import RevealToken, SecretBytes, Unshareable
 PUBLIC_BYTES = 32
 SEED_BYTES = 32
 SIGNATURE_BYTES = 64
+_LABEL_START = b"veilcam "
 
 
 @final
@@ -43,14 +44,28 @@ class SignerPublic:
         """Id of 16 bytes: start of SHA-256 over label and public key."""
         return hashlib.sha256(Label.SIGNER_ID.value + self.public_key).digest()[:ID_BYTES]
 
+    def verify_note(self, signature: bytes, text: bytes) -> None:
+        """Return if ``signature`` is this key's over the text of a note.
+
+        Raises:
+            AuthenticationFailed: it is not.
+        """
+        if text.startswith(_LABEL_START):
+            failure = "note: it begins as a label does"
+            raise AuthenticationFailed(failure)
+        self._verify(signature, text)
+
     def verify(self, label: Label, signature: bytes, message: bytes) -> None:
         """Return if ``signature`` is this person's over ``label`` and ``message``.
 
         Raises:
             AuthenticationFailed: it is not.
         """
+        self._verify(signature, label.value + message)
+
+    def _verify(self, signature: bytes, data: bytes) -> None:
         try:
-            Ed25519PublicKey.from_public_bytes(self.public_key).verify(signature, label.value + message)
+            Ed25519PublicKey.from_public_bytes(self.public_key).verify(signature, data)
         except (InvalidSignature, ValueError):
             failure = f"signer {self.name} ({self.signer_id.hex()}): the signature does not verify"
             raise AuthenticationFailed(failure) from None
@@ -95,3 +110,14 @@ class SignerKey(Unshareable):
     def sign(self, label: Label, message: bytes) -> bytes:
         """Sign ``label`` and ``message``; 64 bytes."""
         return self._signer.sign(label.value + message)
+
+    def sign_note(self, text: bytes) -> bytes:
+        """Sign the text of a signed note (C2SP), which has no room for a label; 64 bytes.
+
+        Raises:
+            UsageError: it begins as all our labels do, so that it could be taken for something else.
+        """
+        if text.startswith(_LABEL_START):
+            message = "note: it may not begin as a label does"
+            raise UsageError(message)
+        return self._signer.sign(text)

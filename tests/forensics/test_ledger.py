@@ -6,16 +6,28 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base.errors import AuthenticationFailed, FormatError, LimitExceeded, UsageError
-from forensics.audit import verify_ledger
-from forensics.ledger import FIRST_PREVIOUS, Ledger, LedgerEntry, default_ledger_path
+from base.canonical import JsonValue
+from base.errors import AuthenticationFailed, FormatError, KeyUnavailable, LimitExceeded, UsageError
+from forensics.audit import make_checkpoint, verify_ledger
+from forensics.ledger import FIRST_PREVIOUS, Ledger, LedgerEntry, Past, default_ledger_path
+from forensics.ledger_key import key_path, render
+from forensics.ledger_key import parse as parse_key
+from forensics.selection import iso_time
+from keys import SecretBytes
+from keys.signer import SignerKey
+
+KEY = SignerKey("ledger", SecretBytes(b"\x07" * 32))
 
 
 def _filled(path: Path, num_entries: int = 3) -> Ledger:
@@ -31,9 +43,11 @@ def test_the_chain_can_be_checked_with_nothing_but_sha256_and_json(tmp_path: Pat
     previous = "0" * 64
     for index, line in enumerate(path.read_text().splitlines()):
         entry = json.loads(line)
-        stated = entry.pop("hash")
+        stated, signature = entry.pop("hash"), bytes.fromhex(entry.pop("sig"))
         text = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         assert hashlib.sha256(text.encode()).hexdigest() == stated
+        message = b"veilcam ledger entry v1" + bytes.fromhex(stated)
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(entry["key"])).verify(signature, message)
         assert (entry["prev"], entry["seq"], entry["v"]) == (previous, index, 1)
         assert entry["time"] == "1970-01-01T00:00:01.000000Z"
         previous = stated
@@ -74,28 +88,40 @@ def test_nothing_is_chained_to_an_entry_that_does_not_verify(tmp_path: Path) -> 
     assert path.read_bytes() == damaged
 
 
-@settings(deadline=None, max_examples=15)  # fsync, and shared machines
-@given(cut=st.integers(1, 200))
-def test_a_torn_line_is_cut_off_and_the_repair_recorded(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
-    path = tmp_path_factory.mktemp("torn") / "ledger.jsonl"
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: thousands of fsyncs wait for a shared disk for minutes."""
+    if not os.access("/dev/shm", os.W_OK):  # noqa: S108
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def test_a_line_torn_at_any_byte_is_cut_off_and_the_repair_recorded(memory_path: Path) -> None:
+    """A power cut at every byte of the last line: the finished entries stay, the next one follows them."""
+    path = memory_path / "ledger.jsonl"
     ledger = _filled(path)
     whole = path.read_bytes()
-    last = whole.splitlines()[-1]
-    cut = min(cut, len(last) - 1) + 1  # the newline and at least one byte of the line
-    torn = last[: len(last) - cut + 1]
-    path.write_bytes(whole[:-cut])
-
-    before = verify_ledger(path)
-    assert (before.is_intact, before.num_entries, before.torn_bytes) == (True, 2, len(torn))
-    entry = ledger.append("open", {"input": "next"})
-
-    after = verify_ledger(path)
-    assert (after.is_intact, after.num_entries, after.num_repairs, entry.seq) == (True, 4, 1, 3)
-    note = LedgerEntry.parse(path.read_bytes().splitlines()[2])
-    assert note.kind == "repair"
-    assert note.body == {"removed_bytes": len(torn), "removed_sha256": hashlib.sha256(torn).hexdigest()}
+    kept = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    for cut in range(len(kept), len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        torn = whole[len(kept) : cut]
+        if cut % 16 == 0:
+            before = verify_ledger(path)
+            assert (before.is_intact, before.num_entries, before.torn_bytes) == (True, 2, len(torn))
+        ledger.append("open", {"input": "next"})
+        after = verify_ledger(path)
+        repairs = 1 if torn else 0
+        assert (after.is_intact, after.num_entries, after.num_repairs) == (True, 3 + repairs, repairs)
+        assert path.read_bytes().startswith(kept)
+        note = LedgerEntry.parse(path.read_bytes().splitlines()[2])
+        if torn:
+            digest = hashlib.sha256(torn).hexdigest()
+            assert (note.kind, note.body) == (
+                "repair",
+                {"removed_bytes": len(torn), "removed_sha256": digest},
+            )
 
 
 def test_an_entry_that_lost_only_its_newline_is_kept(tmp_path: Path) -> None:
@@ -171,10 +197,11 @@ def test_openings_without_an_end_are_listed(tmp_path: Path) -> None:
 
 def test_an_overlong_line_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
+    ledger = _filled(path, 1)
     path.write_bytes(b"x" * 300_000 + b"\n")
     assert not verify_ledger(path).is_intact
     with pytest.raises(AuthenticationFailed):
-        Ledger(path).append("open", {})
+        ledger.append("open", {})
 
 
 def test_the_default_path_follows_the_environment(tmp_path: Path) -> None:
@@ -192,8 +219,139 @@ def test_random_bytes_raise_only_format_errors(data: bytes) -> None:
 
 
 @settings(deadline=None)  # fsync, and shared machines
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.integers(0, 2**40))
-def test_entries_read_back_as_written(text: str, seq: int) -> None:
-    entry = LedgerEntry(seq, text, "open", FIRST_PREVIOUS, {text: [text, seq]})
-    assert LedgerEntry.parse(bytes(entry)) == entry
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+    st.integers(0, 2**40),
+    st.integers(0, 2**47),
+)
+def test_entries_read_back_as_written(text: str, seq: int, time_us: int) -> None:
+    body: dict[str, JsonValue] = {text: [text, seq]}
+    entry = LedgerEntry.signed(
+        seq=seq, time=iso_time(time_us), kind="open", prev=FIRST_PREVIOUS, body=body, key=KEY
+    )
+    again = LedgerEntry.parse(bytes(entry))
+    again.verify()
+    assert (again, again.time_us) == (entry, time_us)
     assert re.fullmatch("[0-9a-f]{64}", entry.hash)
+
+
+def _forged(line: bytes, change: Callable[[LedgerEntry], LedgerEntry]) -> bytes:
+    """A line whose hash is right again after the change: what an attacker without the key can write."""
+    return bytes(change(LedgerEntry.parse(line)))
+
+
+def test_an_entry_that_was_changed_with_its_hash_made_right_has_no_signature(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    _filled(path)
+    lines = path.read_bytes().splitlines()
+    lines[-1] = _forged(lines[-1], lambda entry: replace(entry, body={"input": "another"}))
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    report = verify_ledger(path)
+    assert not report.is_intact
+    assert "signature" in report.problems[0]
+
+
+def test_a_ledger_written_anew_by_another_key_is_not_the_expected_one(tmp_path: Path) -> None:
+    path, forged = tmp_path / "ledger.jsonl", tmp_path / "forged" / "ledger.jsonl"
+    _filled(path)
+    _filled(forged)
+    key = verify_ledger(path).key
+    assert verify_ledger(path, key=key).is_intact
+    assert verify_ledger(forged).is_intact
+    assert not verify_ledger(forged, key=key).is_intact
+
+
+def test_two_ledgers_joined_into_one_file_are_detected(tmp_path: Path) -> None:
+    path, other = tmp_path / "ledger.jsonl", tmp_path / "other.jsonl"
+    _filled(path)
+    _filled(other)
+    lines = path.read_bytes().splitlines(keepends=True)
+    others = other.read_bytes().splitlines(keepends=True)
+    interleaved = [line for pair in zip(lines, others, strict=True) for line in pair]
+    for joined in ([*lines, *others], [*others, *lines], interleaved):
+        path.write_bytes(b"".join(joined))
+        assert not verify_ledger(path).is_intact
+
+
+def test_a_copy_that_went_on_by_itself_is_detected_with_a_checkpoint_of_either(tmp_path: Path) -> None:
+    """A fork: both ledgers verify alone, and neither agrees with what the other signed."""
+    path, fork = tmp_path / "ledger.jsonl", tmp_path / "fork.jsonl"
+    ledger = _filled(path)
+    fork.write_bytes(path.read_bytes())
+    key_path(fork).write_bytes(key_path(path).read_bytes())
+    key_path(fork).chmod(0o600)
+    ledger.append("open", {"input": "here"})
+    Ledger(fork).append("open", {"input": "there"})
+    checkpoint, _, _ = make_checkpoint(path)
+    assert verify_ledger(path, checkpoints=[checkpoint]).is_intact
+    assert verify_ledger(fork).is_intact
+    assert not verify_ledger(fork, checkpoints=[checkpoint]).is_intact
+
+
+def test_entries_cut_off_the_end_are_detected_with_a_checkpoint_kept_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    _filled(path, 5)
+    checkpoint, _, _ = make_checkpoint(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for kept in range(5):
+        path.write_bytes(b"".join(lines[:kept]))
+        assert verify_ledger(path).is_intact  # the chain alone cannot tell
+        report = verify_ledger(path, checkpoints=[checkpoint])
+        assert "cut off" in report.problems[0]
+
+
+def test_time_that_runs_back_is_detected(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    for second in (100, 99, 200, 100):
+        Ledger(path, clock=lambda second=second: second * 1_000_000).append("open", {})  # type: ignore[misc]
+    report = verify_ledger(path)
+    assert report.clock_steps == (1, 3)
+    assert report.problems == ("line 4: entry 3: time ran back by 100.000 s",)
+
+
+def test_a_guard_sees_the_past_and_its_refusal_writes_nothing(tmp_path: Path) -> None:
+    ledger = _filled(tmp_path / "ledger.jsonl")
+    seen: list[object] = []
+
+    def guard(past: Past) -> None:
+        seen.extend([past.now_us, *(entry.seq for entry in past.entries_with("clip 1"))])
+        raise UsageError("no")
+
+    late = Ledger(ledger.path, clock=lambda: 1)  # set back: the past says that it is later
+    with pytest.raises(UsageError, match="no"):
+        late.append("open", {}, guard=guard)
+    assert seen == [1_000_000, 1]
+    assert verify_ledger(ledger.path).num_entries == 3
+
+
+def test_the_key_of_a_ledger_is_needed_and_private(tmp_path: Path) -> None:
+    ledger = _filled(tmp_path / "ledger.jsonl", 1)
+    key = key_path(ledger.path)
+    assert key.stat().st_mode & 0o777 == 0o600
+    key.chmod(0o644)
+    with pytest.raises(KeyUnavailable, match="chmod 600"):
+        ledger.append("open", {})
+    key.unlink()
+    with pytest.raises(KeyUnavailable, match="missing"):
+        ledger.append("open", {})
+    key.write_bytes(render(SignerKey.generate("ledger")))
+    key.chmod(0o600)
+    with pytest.raises(KeyUnavailable, match="another key"):
+        ledger.append("open", {})
+    assert verify_ledger(ledger.path).num_entries == 1
+
+
+def test_an_entry_that_would_not_read_back_is_not_written(tmp_path: Path) -> None:
+    ledger = _filled(tmp_path / "ledger.jsonl", 1)
+    with pytest.raises(FormatError):
+        ledger.append("Not a kind", {})
+    with pytest.raises(UsageError):
+        Ledger(ledger.path, clock=lambda: 2**62).append("open", {})
+    assert verify_ledger(ledger.path).num_entries == 1
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_no_ledger_key(data: bytes) -> None:
+    for prefix in (b"", b"veilcam-ledger-key v1\nname: ledger\n"):
+        with pytest.raises(FormatError):
+            parse_key(prefix + data)
