@@ -3,13 +3,14 @@
 Two readings of the file. The first checks every segment and opens nothing; from it comes the
 verdict and the plan. Then the ledger learns what is going to happen. The second reading decrypts
 the planned segments one by one into a file that nobody else can read, which gets its name only
-when the ledger holds its hash. Clear pictures are never decoded here: packets are copied.
+when the ledger holds its hash. Packets are copied and clear pictures never decoded, but where the
+original is split into regions: then the chosen ones are shown over the protected video.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from base.errors import KeyUnavailable, NoMatchingIdentity, OutsideGrant, UsageError
@@ -23,6 +24,9 @@ from forensics.ledger import Ledger, default_ledger_path
 from forensics.opening import Opening, Purpose, Request, open_recorded, ranges_text, refuse
 from forensics.output_folder import OutputFolder
 from forensics.plan import Candidate, Plan, Proof, Unusable, candidate_of, make_plan
+from forensics.region_choice import RegionChoice
+from forensics.region_extract import RegionExtraction
+from forensics.region_report import RegionReport
 from forensics.report import FileDigest, SegmentRow, VerificationReport
 from forensics.selection import TimeRange
 from forensics.verdict import RollUp
@@ -45,6 +49,8 @@ class DecodeOptions:
         purpose: for the ledger and the report.
         is_excerpt: the recording may start within its stream; if False, that is a gap.
         overwrite: replace an output that exists.
+        regions: of recordings whose original is split into regions, show these alone.
+        tiles: of such recordings, also write what the camera sealed to `tiles_path`, packet by packet.
     """
 
     chosen: TimeRange = field(default_factory=TimeRange)
@@ -52,6 +58,8 @@ class DecodeOptions:
     is_excerpt: bool = True
     overwrite: bool = False
     limits: Limits = DEFAULT_LIMITS
+    regions: RegionChoice = field(default_factory=RegionChoice)
+    tiles: bool = False
 
 
 def decode(
@@ -92,7 +100,7 @@ def decode(
         VeilError: the ledger cannot be written; then nothing was opened.
     """
     options = options or DecodeOptions()
-    _check_names(path, out, overwrite=options.overwrite)
+    _check_names(path, out, overwrite=options.overwrite, tiles=options.tiles)
     with Evidence(path) as evidence:
         source = as_key_source(keys)
         survey = _Survey(evidence, camera, source, options, _part(advance, 0.0, 0.5))
@@ -105,14 +113,19 @@ def report_path(out: Path) -> Path:
     return out.with_name(out.name + ".report.json")
 
 
-def _check_names(path: Path, out: Path, *, overwrite: bool) -> None:
+def tiles_path(out: Path) -> Path:
+    """Return where the tiles of an output go, one track each: Matroska holds every codec that we seal."""
+    return out.with_name(out.name + ".tiles.mkv")
+
+
+def _check_names(path: Path, out: Path, *, overwrite: bool, tiles: bool) -> None:
     if out.suffix.lower() not in MUXER_OF_SUFFIX:
         message = f"{out.name}: expected a name that ends in {', '.join(MUXER_OF_SUFFIX)}"
         raise UsageError(message)
     if not out.parent.is_dir():
         message = f"{out.parent}: no such folder"
         raise UsageError(message)
-    for target in (out, report_path(out)):
+    for target in (out, report_path(out), *((tiles_path(out),) if tiles else ())):
         if target.exists() and path.exists() and target.samefile(path):
             message = f"{target.name}: is the input"
             raise UsageError(message)
@@ -157,6 +170,7 @@ class _Survey:
                 roll_up.add_track(kind)
         for text in damage:
             roll_up.add_damage(text)
+        self.start_us = min((each.start_us for each in self.candidates), default=0)
         camera_id = camera.camera_id.hex() if camera is not None else None
         self.verification = VerificationReport(described, camera_id, roll_up.conclude(), tuple(rows), damage)
 
@@ -190,22 +204,44 @@ class _Job:
     def _open(
         self, evidence: Evidence, advance: Advance, opening: Opening, folder: OutputFolder
     ) -> DecodeReport:
-        extraction = Extraction(evidence, self._plan, opening, self._options.limits, advance)
-        clip = folder.path_for(self._out.name)
+        extraction = self._extraction(evidence, advance, opening)
+        clip, tiles = folder.path_for(self._out.name), folder.path_for(tiles_path(self._out).name)
         has_output = extraction.write(clip)
+        has_tiles = (
+            has_output
+            and self._options.tiles
+            and isinstance(extraction, RegionExtraction)
+            and extraction.write_tiles(tiles)
+        )
         evidence.check_unchanged()
         output = folder.describe(clip) if has_output else None
-        report = self._report(extraction, opening, output)
+        tiles_digest = folder.describe(tiles) if has_tiles else None
+        report = self._report(extraction, opening, output, tiles_digest)
         facts: JsonObject = {
             "verdict": report.verdict.value,
             "exit_code": report.exit_code,
             "output": None if output is None else output.as_json(),
+            "tiles": None if tiles_digest is None else tiles_digest.as_json(),
             "report_sha256": folder.add_json(report_path(self._out).name, report.as_json()),
             "delivered": ranges_text(row.ordinal for row in report.opened if row.num_packets),
         }
         opening.finish("opened" if output is not None else "nothing opened", facts)
-        folder.publish((report_path(self._out), self._out) if output else (report_path(self._out),))
+        outputs = (*((tiles_path(self._out),) if has_tiles else ()), *((self._out,) if output else ()))
+        folder.publish((report_path(self._out), *outputs))
         return report
+
+    def _extraction(
+        self, evidence: Evidence, advance: Advance, opening: Opening
+    ) -> Extraction | RegionExtraction:
+        """The reading that suits the first segment to open; the other kind asks for a range of its own."""
+        plan, limits = self._plan, self._options.limits
+        choice = self._options.regions
+        if choice.rules or (plan.order and plan.order[0].grid is not None):
+            origin_us = self._survey.start_us
+            return RegionExtraction(
+                evidence, plan, opening, limits, advance, choice=choice.at_start(origin_us)
+            )
+        return Extraction(evidence, plan, opening, limits, advance)
 
     def _refuse_strangers(self) -> None:
         """Stop before anything is opened if no key fits; the attempt goes into the ledger."""
@@ -235,10 +271,20 @@ class _Job:
             segments=ranges_text(sorted(candidate.ordinal for candidate in self._plan.order)),
             purpose=self._options.purpose,
             grant_id=self._source.grant_id,
+            regions=self._options.regions.texts,
         )
 
-    def _report(self, extraction: Extraction, opening: Opening, output: FileDigest | None) -> DecodeReport:
+    def _report(
+        self,
+        extraction: Extraction | RegionExtraction,
+        opening: Opening,
+        output: FileDigest | None,
+        tiles: FileDigest | None,
+    ) -> DecodeReport:
         delivered = extraction.delivered
+        regions: RegionReport | None = None
+        if isinstance(extraction, RegionExtraction):
+            regions = replace(extraction.report, asked=self._options.regions.texts, tiles=tiles)
         return DecodeReport(
             verification=self._survey.verification,
             output=output,
@@ -254,9 +300,10 @@ class _Job:
             ledger_seq=opening.start.seq,
             ledger_hash=opening.start.hash,
             grant_id=self._source.grant_id,
+            regions=regions,
         )
 
-    def _rows(self, extraction: Extraction) -> tuple[OpenedRow, ...]:
+    def _rows(self, extraction: Extraction | RegionExtraction) -> tuple[OpenedRow, ...]:
         """All that was asked for, in the order of the file."""
         plan = self._plan
         withheld = [

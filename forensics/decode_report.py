@@ -8,6 +8,7 @@ from enum import Enum
 from forensics.canonical import JsonObject, JsonValue
 from forensics.opening import Purpose
 from forensics.plan import Proof
+from forensics.region_report import RegionReport
 from forensics.report import (
     REPORT_VERSION,
     TOOL,
@@ -94,6 +95,7 @@ class DecodeReport:
         model_ids: of the protectors that drew the protected layer.
         recipient_ids: identities that opened something.
         notes: for people.
+        regions: where the original is split: which of its regions the output shows, picture by picture.
         grant_id: of the grant that it was opened with, hexadecimal; None if an identity opened it.
         ledger_seq: the ledger entry that announced this opening, with its hash.
     """
@@ -112,6 +114,7 @@ class DecodeReport:
     ledger_seq: int
     ledger_hash: str
     grant_id: str | None = None
+    regions: RegionReport | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -156,6 +159,7 @@ class DecodeReport:
             "grant": self.grant_id,
             "ledger": {"seq": self.ledger_seq, "hash": self.ledger_hash},
             "opened": [row.as_json() for row in self.opened],
+            "regions": None if self.regions is None else self.regions.as_json(),
             **evidence_json(self.verification),
         }
 
@@ -171,6 +175,8 @@ class DecodeReport:
         if self.delivered_us is not None:
             lines.append(f"  range     {iso_time(self.delivered_us[0])} to {iso_time(self.delivered_us[1])}")
         lines.append(f"  sealed    {', '.join(self.sealed_modes) or '-'}")
+        if self.regions is not None:
+            lines.append(self.regions.text())
         lines += [f"  note      {note}" for note in self.notes]
         odd = [row for row in self.opened if row.outcome is not Outcome.DELIVERED]
         for row in odd[:_MAX_TEXT_ROWS]:

@@ -22,7 +22,7 @@ from codec.limits import Limits
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.remux import write_packets
 from codec.segments import SegmentView, read_segments
-from codec.unseal import OpenedSegment, open_segment
+from codec.unseal import OpenedRegion, OpenedSegment, open_segment
 from forensics.decode_report import OpenedRow, Outcome, TrackDigest
 from forensics.gate import PacketGate
 from forensics.input_file import Advance, Evidence
@@ -58,7 +58,7 @@ class Extraction:
         self._source = source
         self._limits = limits
         self._advance = advance
-        self._hashes: dict[int, _TrackHash] = {}
+        self._hashes: dict[int, TrackHash] = {}
         self.rows: list[OpenedRow] = []
         self.delivered: list[Candidate] = []
         self.notes: list[str] = []
@@ -123,31 +123,28 @@ class Extraction:
     def _opened_segments(self) -> Iterator[_Opened]:
         """Open the planned segments in order; those that do not open leave a row."""
         order = self._plan.order
-        for number, (candidate, view) in enumerate(_views(self._evidence, order, self._limits)):
+        for number, (candidate, view) in enumerate(planned_views(self._evidence, order, self._limits)):
             self._advance(number / len(order))
+            if candidate.grid is not None:
+                why = "its original is split into regions; decode it with a range of its own"
+                self._add_row(candidate, Outcome.NOT_OPENED, problems=(why,))
+                continue
             try:
-                key = self._keys_of(view)
-                opened = open_segment(_trusted(view, candidate), key, limits=self._limits)
+                key = segment_keys(self._source, view)
+                opened = open_segment(trusted_view(view, candidate), key, limits=self._limits)
             except (KeyUnavailable, AuthenticationFailed, FormatError) as error:
                 self._add_row(candidate, Outcome.NOT_OPENED, problems=(str(error),))
                 continue
             if opened.packets or opened.is_complete:
                 yield candidate, opened
             else:
-                self._add_row(candidate, Outcome.NOT_OPENED, problems=_texts(opened))
-
-    def _keys_of(self, view: SegmentView) -> SegmentKeys | RegionKeys:
-        header = view.header()
-        if header is None:
-            message = "its header is missing"
-            raise Truncated(message)
-        return self._source.segment_keys(header)
+                self._add_row(candidate, Outcome.NOT_OPENED, problems=problem_texts(opened))
 
     def _packets(
         self, streams: Sequence[SealedStream], opened_segments: Iterable[_Opened]
     ) -> Iterator[SealedPacket]:
         """Yield what goes into the output, keeping count of it."""
-        self._hashes = {s.index: _TrackHash(s) for s in streams if s.kind is not StreamKind.OTHER}
+        self._hashes = {s.index: TrackHash(s) for s in streams if s.kind is not StreamKind.OTHER}
         gate = PacketGate(streams)
         previous: Candidate | None = None
         for candidate, opened in opened_segments:
@@ -170,7 +167,7 @@ class Extraction:
                 count += 1
                 yield packet
         held = gate.num_held_back - held_before
-        problems = _texts(opened)
+        problems = problem_texts(opened)
         if held:
             problems = (*problems, f"{held} packets wait for a key frame that is missing and are left out")
         outcome = Outcome.PARTLY if count else Outcome.NOT_OPENED
@@ -192,7 +189,7 @@ class Extraction:
         )
 
 
-class _TrackHash:
+class TrackHash:
     """Hashes one track while it is written."""
 
     def __init__(self, stream: SealedStream) -> None:
@@ -202,11 +199,13 @@ class _TrackHash:
         self._num_bytes = 0
 
     def update(self, packet: SealedPacket) -> None:
+        """Take the next packet."""
         self._sha256.update(packet.data)
         self._num_packets += 1
         self._num_bytes += len(packet.data)
 
     def digest(self) -> TrackDigest:
+        """What was hashed so far."""
         return TrackDigest(
             index=self._stream.index,
             kind=self._stream.kind.name.lower(),
@@ -217,7 +216,16 @@ class _TrackHash:
         )
 
 
-def _views(
+def segment_keys(source: KeySource, view: SegmentView) -> SegmentKeys | RegionKeys:
+    """Ask for the keys of a segment; raises as `KeySource.segment_keys`, and Truncated without a header."""
+    header = view.header()
+    if header is None:
+        message = "its header is missing"
+        raise Truncated(message)
+    return source.segment_keys(header)
+
+
+def planned_views(
     evidence: Evidence, order: Sequence[Candidate], limits: Limits
 ) -> Iterator[tuple[Candidate, SegmentView]]:
     """Yield the planned segments in order; reads the file again wherever the order goes back in it."""
@@ -239,7 +247,7 @@ def _views(
             raise MediaError(message)
 
 
-def _trusted(view: SegmentView, candidate: Candidate) -> SegmentView:
+def trusted_view(view: SegmentView, candidate: Candidate) -> SegmentView:
     """Return the segment without the sealed chunks of access units that the signature contradicts."""
     if not candidate.bad_frames:
         return view
@@ -261,5 +269,6 @@ def _comparable(streams: Sequence[SealedStream]) -> list[SealedStream]:
     return sorted((replace(s, frame_rate=Fraction(0)) for s in streams), key=lambda s: s.index)
 
 
-def _texts(opened: OpenedSegment) -> tuple[str, ...]:
+def problem_texts(opened: OpenedSegment | OpenedRegion) -> tuple[str, ...]:
+    """The first 20 problems, for people."""
     return tuple(str(problem) for problem in opened.problems[:_MAX_PROBLEMS])

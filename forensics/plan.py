@@ -18,6 +18,7 @@ from enum import Enum
 from base.errors import FormatError, UsageError
 from codec.evidence import Reason
 from codec.records import SealedMode
+from codec.regions import RegionGrid
 from forensics.selection import TimeRange, iso_time
 from forensics.verify_file import CheckedSegment
 from keys.source import KeySource, epoch_ref
@@ -50,6 +51,7 @@ class Candidate:
         withheld: why it must not enter the output; None if it may.
         bad_frames: access units whose content the signature contradicts.
         is_ours: the keys at hand may open it.
+        grid: how its original is split into regions; None: it is not.
         epoch_ref: hash of epoch id and wrapped keys: segments that share it share the epoch key.
     """
 
@@ -69,6 +71,7 @@ class Candidate:
     is_out_of_order: bool
     bad_frames: frozenset[int]
     withheld: str | None = None
+    grid: RegionGrid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ def candidate_of(checked: CheckedSegment, name: str, source: KeySource) -> Candi
             if finding.reason in _BAD_UNITS and finding.frame_index is not None
         ),
         withheld=withheld,
+        grid=header.regions,
     )
 
 

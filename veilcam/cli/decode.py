@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from base.errors import UsageError
 from veilcam.cli.options import ForceFlag, JsonFlag, examples
 from veilcam.cli.output import Output
+
+if TYPE_CHECKING:
+    from forensics.region_choice import RegionChoice
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +21,8 @@ def register(app: typer.Typer) -> None:
         "veilcam decode out.mp4 -o original.mp4 --identity custodian.identity --camera gate.pub",
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 60 --to 90 --case 2026-117",
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 2026-11-30T08:00:00Z",
+        "veilcam decode out.mp4 -o person.mp4 --identity custodian.identity --regions 320,100,64,128@12-20",
+        "veilcam decode out.mp4 -o person.mp4 -i custodian.identity --tracks t.jsonl --track 7 --tiles",
     )
     app.command("decode", short_help="Get the original back with the key.", epilog=epilog)(decode)
 
@@ -39,6 +45,27 @@ def decode(
         str | None, typer.Option("--from", metavar="T", help="Seconds from the start, or a time (ISO 8601).")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="T", help="Likewise, the end.")] = None,
+    regions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--regions",
+            metavar="X,Y,W,H[@T0-T1]",
+            help="Show only this part of the original, over the protected video: a box in its pixels, "
+            "rounded outwards to whole regions, perhaps for a time. Repeat for several. The recording has to "
+            "be made with --sealed-regions.",
+        ),
+    ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Likewise, where this track of --tracks is; repeat for several."),
+    ] = None,
+    tracks: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON Lines of detections or events with ids.")
+    ] = None,
+    tiles: Annotated[
+        bool,
+        typer.Option("--tiles", help="Also write the regions as they were sealed, to OUT.tiles.mkv."),
+    ] = False,
     from_start: Annotated[
         bool,
         typer.Option("--from-start", help="A start later than the camera's is a gap too."),
@@ -50,12 +77,13 @@ def decode(
 ) -> int:
     """Get the original back, bit for bit as it was sealed, with a report (OUT.report.json).
 
-    Whole segments around the time range are written. Status 3 says that something is missing or does not
-    verify (what is intact is written all the same), 4 that no identity fits. The passphrase is asked for, or
-    taken from VEILCAM_PASSPHRASE. Every opening is appended to the ledger (the file in VEILCAM_LEDGER, else
-    in the user's state folder).
+    Whole segments around the time range are written. With --regions or --track, and where a grant holds some
+    regions only, these are shown over the protected video and the sound stays closed. Status 3 says that
+    something is missing or does not verify (what is intact is written all the same), 4 that no identity
+    fits. The passphrase is asked for, or taken from VEILCAM_PASSPHRASE. Every opening is appended to the
+    ledger (the file in VEILCAM_LEDGER, else in the user's state folder).
     """
-    from forensics.decode import DecodeOptions, report_path
+    from forensics.decode import DecodeOptions, report_path, tiles_path
     from forensics.decode import decode as decode_recording
     from forensics.opening import Purpose
     from forensics.selection import parse_range
@@ -64,7 +92,7 @@ def decode(
 
     output = Output(as_json)
     existing_file(source, "IN")
-    for target in (out, report_path(out)):
+    for target in (out, report_path(out), *((tiles_path(out),) if tiles else ())):
         new_file(target, force=force)
         different_files(source, target)
     options = DecodeOptions(
@@ -72,6 +100,8 @@ def decode(
         purpose=Purpose(reason, case),
         is_excerpt=not from_start,
         overwrite=force,
+        regions=_choice(regions or [], track or [], tracks),
+        tiles=tiles,
     )
     public = camera_public_from(camera) if camera else None
     identities = identities_from(identity)
@@ -82,3 +112,14 @@ def decode(
         {"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()}
     )
     return report.exit_code
+
+
+def _choice(boxes: list[str], track_ids: list[str], tracks: Path | None) -> RegionChoice:
+    from forensics.region_choice import RegionChoice, parse_box, read_track
+    from veilcam.cli.paths import existing_file
+
+    if bool(track_ids) != (tracks is not None):
+        raise UsageError("--track and --tracks: give both, or neither")
+    rules = [parse_box(text) for text in boxes]
+    found = [read_track(existing_file(tracks, "--tracks"), each) for each in track_ids] if tracks else []
+    return RegionChoice((*rules, *found))
