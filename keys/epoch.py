@@ -1,8 +1,9 @@
 """Epochs: how long one key lives.
 
-A fresh key is drawn at the start, every ``epoch_s`` seconds and whenever the recipients change. The ring
-keeps only the current one: whoever steals the camera opens that epoch and none before. Old keys go when the
-last segment that uses them lets go.
+A fresh key is drawn at the start, every ``epoch_s`` seconds and whenever the recipients change, be it that
+somebody changes them or that a recipient's scope (`keys.scope`) begins or ends. The ring keeps only the
+current one: whoever steals the camera opens that epoch and none before. Old keys go when the last segment
+that uses them lets go.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import final
 from base.errors import UsageError
 from keys.recipient import Recipient
 from keys.schedule import ID_BYTES, EpochKey, checked_id
+from keys.scope import ScopedRecipient, scoped
 from keys.secret import Unshareable
 from keys.stanza import Stanza
 from keys.wrap import distinct_recipients, wrap_epoch_key
@@ -43,26 +45,38 @@ class EpochRing(Unshareable):
 
     Args:
         camera_id: 16 bytes.
-        recipients: who may open the footage; 1 to 64.
+        recipients: who may open the footage, with or without a scope; 1 to 64, at least one of them now.
         epoch_s: longest life of an epoch, seconds.
         clock: seconds that never jump; the default does not count a suspended machine's sleep.
+        wall_clock: Unix seconds, for scopes.
+
+    Where all scopes have ended, epochs are sealed to nobody: the camera goes on with its protected picture,
+    and what it saw stays closed for ever. That is logged at each epoch.
     """
 
     def __init__(
         self,
         camera_id: bytes,
-        recipients: Iterable[Recipient],
+        recipients: Iterable[Recipient | ScopedRecipient],
         *,
         epoch_s: float = DEFAULT_EPOCH_S,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         if not epoch_s > 0:
             message = f"epoch_s: expected more than 0 seconds, got {epoch_s}"
             raise UsageError(message)
         self._camera_id = checked_id("camera id", camera_id)
-        self._recipients = distinct_recipients(recipients)
+        self._scoped = _checked(recipients)
         self._epoch_s = epoch_s
         self._clock = clock
+        self._wall_clock = wall_clock
+        self._recipients = self._in_force()
+        if not self._recipients:
+            message = (
+                f"recipients: none of the {len(self._scoped)} has a scope with this camera and this time"
+            )
+            raise UsageError(message)
         self._lock = threading.Lock()
         self._rotations = 0
         self._current, self._started_s = self._draw()
@@ -80,7 +94,11 @@ class EpochRing(Unshareable):
     def current(self) -> Epoch:
         """Return the current epoch, a fresh one if the last is over. Ask once per segment."""
         with self._lock:
-            if not 0 <= self._clock() - self._started_s < self._epoch_s:
+            in_force = self._in_force()
+            if in_force != self._recipients:
+                self._recipients = in_force
+                self._rotate("scopes")
+            elif not 0 <= self._clock() - self._started_s < self._epoch_s:
                 self._rotate("age")
             return self._current
 
@@ -90,17 +108,18 @@ class EpochRing(Unshareable):
             self._rotate("request")
             return self._current
 
-    def set_recipients(self, recipients: Iterable[Recipient]) -> None:
+    def set_recipients(self, recipients: Iterable[Recipient | ScopedRecipient]) -> None:
         """Change who may open the footage from the next segment on; the same set changes nothing.
 
         Raises:
             UsageError: no recipient, or more than 64; the old ones stay.
         """
-        distinct = distinct_recipients(recipients)
+        given = _checked(recipients)
         with self._lock:
             before = {recipient.recipient_id for recipient in self._recipients}
-            self._recipients = distinct
-            if before != {recipient.recipient_id for recipient in distinct}:
+            self._scoped = given
+            self._recipients = self._in_force()
+            if before != {recipient.recipient_id for recipient in self._recipients}:
                 self._rotate("recipients")
 
     def _rotate(self, reason: str) -> None:
@@ -112,5 +131,19 @@ class EpochRing(Unshareable):
         started_s = self._clock()
         key = EpochKey.generate()
         epoch_id = secrets.token_bytes(ID_BYTES)
+        if not self._recipients:
+            logger.error("epoch %s is sealed to nobody: all scopes have ended", epoch_id.hex())
+            return Epoch(epoch_id, key, ()), started_s
         stanzas = wrap_epoch_key(key, self._recipients, self._camera_id, epoch_id)
         return Epoch(epoch_id, key, stanzas), started_s
+
+    def _in_force(self) -> tuple[Recipient, ...]:
+        now_us = int(self._wall_clock() * 1_000_000)
+        admitted = (each.recipient for each in self._scoped if each.scope.admits(self._camera_id, now_us))
+        return tuple({recipient.recipient_id: recipient for recipient in admitted}.values())
+
+
+def _checked(recipients: Iterable[Recipient | ScopedRecipient]) -> tuple[ScopedRecipient, ...]:
+    given = tuple(map(scoped, recipients))
+    distinct_recipients(each.recipient for each in given)
+    return given

@@ -87,3 +87,9 @@ class Label(bytes, enum.Enum):
 
     SHARE_APPROVAL = b"veilcam share approval v1"
     """HPKE info in front of an opening request's digest and the share's index (u8)."""
+
+    BACKUP_FILE = b"veilcam backup file v1"
+    """AAD of a backup of key files, in front of its head."""
+
+    DESTRUCTION_TEST = b"veilcam destruction test v1"
+    """HPKE info, alone: the message that a key must open before it is destroyed."""

@@ -29,6 +29,7 @@ _KINDS = (
     "signer-public",
     "ledger-key",
     "share",
+    "scoped-recipient",
 )
 _FIRST_LINE = re.compile(r"veilcam-([a-z-]{1,32}) v([0-9]{1,9})")
 

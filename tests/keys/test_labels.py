@@ -42,6 +42,8 @@ def test_published_labels_have_not_changed() -> None:
         "GRANT_PAYLOAD": b"veilcam grant payload v1",
         "GRANT_REVOCATION": b"veilcam grant revocation v1",
         "LEDGER_ENTRY": b"veilcam ledger entry v1",
+        "BACKUP_FILE": b"veilcam backup file v1",
+        "DESTRUCTION_TEST": b"veilcam destruction test v1",
         "SHARE_FILE": b"veilcam share file v1",
         "SHARE_COMMITMENT": b"veilcam share commitment v1",
         "OPENING_REQUEST": b"veilcam opening request v1",
