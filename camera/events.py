@@ -81,7 +81,8 @@ class EventHub:
             self._outlet.offer(event)
             if isinstance(event, Counts) or (isinstance(event, ObjectEvent) and event.change == "update"):
                 continue  # the page has the boxes; a list of comings and goings is what people read
-            shown = {"number": next(self._numbers), "time_s": round(event.time_s, 3), **event.to_json()}
+            # The moment of telling, in the order of the numbers: an object's end is told a little later.
+            shown = {"number": next(self._numbers), **event.to_json(), "time_s": round(time.time(), 3)}
             self._recent.append(shown)
             self._tell("event", shown)
 

@@ -7,11 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
+SCRIPTS = (
+    "activity.js",
+    "api.js",
+    "app.js",
+    "boxes.js",
+    "live.js",
+    "player.js",
+    "problems.js",
+    "recordings.js",
+    "tools.js",
+)
 FILES = {
     "/": ("index.html", "text/html"),
-    "/app.js": ("app.js", "text/javascript"),
     "/style.css": ("style.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
+    **{f"/{name}": (name, "text/javascript") for name in SCRIPTS},
 }
 
 
