@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import av
 import numpy as np
+from av.video.codeccontext import VideoCodecContext
 
 from base.frames import ClearFrame, ProtectedFrame
 from codec import AccessUnit, SegmentSealer
@@ -156,8 +158,21 @@ def _veilcam(
     return 8 * sum(unit.num_bytes for unit in units), 8 * sum(map(len, packets)), decoded
 
 
+def through_sealed(frames: Sequence[ClearFrame], rate: Fraction) -> list[ProtectedFrame]:
+    """The original through the sealed layer's AV1 at its defaults, key frames every two seconds."""
+    group = max(1, round(SEGMENT_S * rate))
+    original = open_sealed_encoder("av1", to_video_frame(frames[0]), rate=rate)
+    packets: list[bytes] = []
+    for index, frame in enumerate(frames):
+        time_us = round(index * 1_000_000 / rate)
+        coded = original.encode(to_video_frame(frame), force_key=index % group == 0, time_us=time_us)
+        packets += [packet.data for packet in coded]
+    packets += [packet.data for packet in original.flush()]
+    return _decoded("libdav1d", packets, original.stream.extradata)
+
+
 def _decoded(codec: str, packets: Sequence[bytes], extradata: bytes = b"") -> list[ProtectedFrame]:
-    decoder = av.CodecContext.create(codec, "r")
+    decoder = cast("VideoCodecContext", av.CodecContext.create(codec, "r"))
     if extradata:
         decoder.extradata = extradata
     shown = [picture for packet in packets for picture in decoder.decode(av.Packet(packet))]

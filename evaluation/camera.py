@@ -120,9 +120,14 @@ class Camera:
 
     def protect_video(self, frames: Iterable[ClearFrame]) -> Iterator[ProtectedFrame]:
         """Consecutive frames of one clip, as `camera run` protects them; not yet coded."""
+        for _, drawn in self.beside(frames):
+            yield drawn
+
+    def beside(self, frames: Iterable[ClearFrame]) -> Iterator[tuple[ClearFrame, ProtectedFrame]]:
+        """Consecutive frames of one clip, each with what `camera run` makes of it."""
         protector = self.protector(REFRESH)
         for frame in frames:
-            yield protector.protect(frame)
+            yield frame, protector.protect(frame)
 
     def video(self, frames: Iterable[ClearFrame], rate: Fraction | int) -> CodedVideo:
         """Protected as a video, coded, decoded."""

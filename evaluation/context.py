@@ -17,6 +17,7 @@ from base.files import atomic_write
 from evaluation.camera import Camera
 from evaluation.data import DataFolder
 from evaluation.pixel_path import PixelPath
+from evaluation.reader import Reader
 from evaluation.results import Sheet
 
 logger = logging.getLogger(__name__)
@@ -42,14 +43,17 @@ class Context:
         attack_minutes: for each attacker that is trained.
         threads: of training and timing.
         cache: folder for finished parts, descriptors and the report's pictures.
+        key: names weights, data, settings and measuring code; trained attackers are kept under it.
         show_clear: put clear faces and plates on picture sheets beside the protected ones.
         pixel_paths: recovery from protected pixels, by name of its setting; empty where there is none.
         extra_detectors: measured beside those in the data folder.
+        reader: reads plates; the best installed one if None.
     """
 
     data: DataFolder
     camera: Camera
     cache: Path
+    key: str = ""
     quick: bool = False
     clip_frames: int = 40
     probes: int = 240
@@ -61,11 +65,17 @@ class Context:
     progress: Progress = silent
     pixel_paths: dict[str, PixelPath] = field(default_factory=dict)
     extra_detectors: list[Detector] = field(default_factory=list)
+    reader: Reader | None = None
 
     @property
     def pictures(self) -> Path:
         """Folder for the report's pictures."""
         return self.cache / "pictures"
+
+    def kept(self, name: str) -> Path:
+        """Where a trained attacker of this very run is kept."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        return self.cache / f"{self.key[:16]}-{name}"
 
     def limit(self, full: int, quick: int = 3) -> int:
         """How many to take: ``full``, or ``quick`` in a quick run."""

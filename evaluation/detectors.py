@@ -75,7 +75,7 @@ def _input(frame_bgr_hwc: Image) -> tuple[Letterbox, Floats]:
     height, width = check_image(frame_bgr_hwc)
     box = Letterbox.fit((width, height), _INPUT_WH)
     rgb = box.apply(frame_bgr_hwc)[:, :, ::-1].transpose(2, 0, 1)[None]
-    return box, np.ascontiguousarray(rgb, np.float32) / 255
+    return box, np.ascontiguousarray(rgb / np.float32(255), np.float32)
 
 
 def _corners(centre_size: Floats) -> Floats:

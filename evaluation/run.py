@@ -13,24 +13,44 @@ from typing import Any
 
 import av
 
+from analytics import load_detector
 from base.errors import FormatError, MissingDependency, UsageError
 from base.files import atomic_write, read_bounded
 from base.version import __version__
+from evaluation.averaging import averaging
 from evaluation.bandwidth import bandwidth
 from evaluation.camera import CRF, Camera
 from evaluation.context import Context, Progress, logger, silent
 from evaluation.data import DataFolder, digest
+from evaluation.detectors import CONFIG
 from evaluation.faces import faces
+from evaluation.inversion import inversion, student
 from evaluation.pixel_path import PixelPath
+from evaluation.plates import plates
+from evaluation.pose import pose
+from evaluation.reader import Reader
+from evaluation.recovery import keys, recovery
+from evaluation.reid import reid
 from evaluation.results import Part
+from evaluation.speed import speed
+from evaluation.text import text
 from evaluation.utility import utility
-from models import load_protector
 
 MAX_PART_BYTES = 16 * 1024 * 1024
 PARTS: dict[str, tuple[str, Callable[[Context], Part]]] = {
     "utility": ("utility", utility),
+    "pose": ("utility", pose),
     "faces": ("privacy", faces),
+    "inversion": ("privacy", inversion),
+    "student": ("privacy", student),
+    "averaging": ("privacy", averaging),
+    "keys": ("privacy", keys),
+    "plates": ("privacy", plates),
+    "text": ("privacy", text),
+    "reid": ("privacy", reid),
+    "recovery": ("recovery", recovery),
     "bandwidth": ("bandwidth", bandwidth),
+    "speed": ("speed", speed),
 }
 """Name of each part, its group, and what runs it; in the order of the report."""
 
@@ -52,6 +72,7 @@ class EvaluationSettings:
         threads: of the protector, of training and of timing.
         show_clear: put clear faces and plates on picture sheets; keep such a report to yourself.
         quick: tiny amounts.
+        detectors: specs of further detectors to measure, as `veilcam detect` takes them.
     """
 
     data: Path
@@ -67,6 +88,7 @@ class EvaluationSettings:
     seed: int = 0
     show_clear: bool = False
     quick: bool = False
+    detectors: tuple[str, ...] = ()
 
     def chosen(self) -> list[str]:
         """Names of the parts to run, in order.
@@ -99,6 +121,7 @@ def evaluate(
     *,
     progress: Progress = silent,
     pixel_paths: dict[str, PixelPath] | None = None,
+    reader: Reader | None = None,
 ) -> Evaluation:
     """Run the chosen parts, or take them from the cache where weights, data and settings are the same.
 
@@ -111,14 +134,15 @@ def evaluate(
     settings.out.mkdir(parents=True, exist_ok=True)
     cache = settings.out / "cache"
     cache.mkdir(exist_ok=True)
-    context = _context(settings, progress, pixel_paths or {}, cache)
-    protector = context.camera.protector()
+    camera = Camera(settings.weights, threads=settings.threads, crf=settings.crf)
+    protector = camera.protector()  # wrong weights show before hours of work
     described = {
         "veilcam": __version__,
         "weights": {"name": protector.name, "model_id": protector.model_id.hex()},
         "data_sha256": digest([settings.data]),
         "settings": _shown(settings),
-        "pixel_paths": sorted(one.name for one in context.pixel_paths.values()),
+        "pixel_paths": sorted(one.name for one in (pixel_paths or {}).values()),
+        "reader": reader.name if reader else "",
         "machine": ", ".join(
             (
                 platform.machine(),
@@ -130,19 +154,11 @@ def evaluate(
         "date": time.strftime("%Y-%m-%d"),
     }
     key = _key(described)
-    parts = tuple(_part(context, name, key) for name in chosen)
-    return Evaluation(described, parts)
-
-
-def _context(
-    settings: EvaluationSettings, progress: Progress, pixel_paths: dict[str, PixelPath], cache: Path
-) -> Context:
-    if settings.weights is not None:
-        load_protector(folder=settings.weights, threads=1)  # wrong weights show before hours of work
-    return Context(
+    context = Context(
         data=DataFolder(settings.data),
-        camera=Camera(settings.weights, threads=settings.threads, crf=settings.crf),
+        camera=camera,
         cache=cache,
+        key=key,
         quick=settings.quick,
         clip_frames=settings.clip_frames,
         probes=settings.probes,
@@ -152,8 +168,12 @@ def _context(
         seed=settings.seed,
         show_clear=settings.show_clear,
         progress=progress,
-        pixel_paths=pixel_paths,
+        pixel_paths=pixel_paths or {},
+        extra_detectors=[load_detector(spec, CONFIG) for spec in settings.detectors],
+        reader=reader,
     )
+    parts = tuple(_part(context, name, key) for name in chosen)
+    return Evaluation(described, parts)
 
 
 def _shown(settings: EvaluationSettings) -> dict[str, Any]:

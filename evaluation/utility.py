@@ -140,8 +140,8 @@ def _labelled(
             seen[place].append(detector.detect(drawn.image))
         loss = _confident(clear[0][index], labels) - _confident(seen[0][index], labels)
         if loss > 0:
-            page = with_boxes(with_boxes(drawn.image, clear[0][index], colour=GREEN), seen[0][index])
-            lost = sorted([*lost, (loss, page)], key=lambda entry: -entry[0])[:6]
+            drawn_in = with_boxes(with_boxes(drawn.image, clear[0][index], colour=GREEN), seen[0][index])
+            lost = sorted([*lost, (loss, drawn_in)], key=lambda entry: -entry[0])[:6]
     truth, groups = [one.truth for one in pictures], [one.group for one in pictures]
     found: list[Row] = []
     for place, detector in enumerate(detectors):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics import Detections
@@ -90,6 +90,7 @@ def plain_ap(is_true: list[bool], num_objects: int) -> float:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 20))
 def test_it_is_the_definition(is_true: list[bool], num_missed: int) -> None:
     num_objects = sum(is_true) + num_missed

@@ -13,6 +13,8 @@ from veilcam.cli.output import Output
 if TYPE_CHECKING:
     from evaluation.results import Part
 
+SAMPLE = Path(__file__).parents[1] / "assets" / "sample.mp4"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
@@ -55,6 +57,9 @@ def evaluate(
     ] = 10.0,
     clip_frames: Annotated[int, typer.Option(min=8, help="Consecutive frames taken of each clip.")] = 40,
     threads: Annotated[int, typer.Option(min=1, help="Of the protector, training and timing.")] = 1,
+    detector: Annotated[
+        list[str] | None, typer.Option(help="Measure this one too, as `veilcam detect` names it; repeat.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     show_clear: Annotated[
         bool,
@@ -72,9 +77,17 @@ def evaluate(
     from evaluation import evaluate as run
     from evaluation.report import write_report
 
-    if data is None:
-        raise UsageError("evaluate: --data is needed")
+    if data is None and not quick:
+        raise UsageError("evaluate: --data is needed (only --quick works without)")
     output = Output(as_json)
+    reader = None
+    detectors = tuple(detector or ())
+    if data is None:
+        from evaluation.sample import GlyphReader, make_sample
+
+        data = make_sample(SAMPLE, out / "sample")
+        reader, detectors = GlyphReader(), detectors or ("hog",)
+        output.say("No --data: the shipped clip with drawn plates. This shows that it works, not how well.")
     settings = EvaluationSettings(
         data=data,
         out=out,
@@ -89,8 +102,9 @@ def evaluate(
         seed=seed,
         show_clear=show_clear,
         quick=quick,
+        detectors=detectors,
     )
-    evaluation = run(settings, progress=_Lines())
+    evaluation = run(settings, progress=_Lines(), reader=reader)
     paths = write_report(evaluation, out)
     for part in evaluation.parts:
         for line in _lines(part):
