@@ -111,6 +111,10 @@ class Ledger:
         self.path = path
         self._clock = clock
 
+    def now_us(self) -> int:
+        """Return the ledger's time, Unix microseconds."""
+        return self._clock()
+
     def append(
         self, kind: str | EventKind, body: Mapping[str, JsonValue], *, guard: Guard | None = None
     ) -> LedgerEntry:

@@ -48,7 +48,7 @@ from keys.stanza import MAX_BLOB_BYTES, Stanza
 from keys.wrap import Unwrapper
 
 GRANT_TYPE = "veilcam grant"
-MAX_HEAD_BYTES = 262_144
+MAX_HEAD_BYTES = 1_048_576
 MAX_GRANT_BYTES = MAX_HEAD_BYTES + MAX_PAYLOAD_BYTES + TAG_BYTES
 _HEAD_FIELDS = frozenset({"terms", "approvals", "key", "payload", "issuer", "sig"})
 _TERMS_FIELDS = frozenset({"grant", "request", "issued_us", "segments", "first_us", "last_us", "policy"})

@@ -17,11 +17,13 @@ from base.documents import Fields, is_plain_text, parse_document
 from base.errors import Malformed, UnknownVersion, UsageError
 from keys.names import is_valid_name
 from keys.recipient import Recipient
-from keys.schedule import ID_BYTES, MAX_REGIONS, checked_id
+from keys.schedule import ID_BYTES, checked_id
 from keys.suite import Suite
 
 REQUEST_TYPE = "veilcam grant request"
-MAX_REQUEST_BYTES = 65_536
+MAX_REQUEST_BYTES = 524_288
+MAX_BOXES = 4096
+MAX_PIXELS = 65_536
 MAX_RANGES = 64
 MAX_CASE_CHARS = 200
 MAX_REASON_CHARS = 2000
@@ -47,6 +49,36 @@ class TimeSpan:
 
 @final
 @dataclass(frozen=True, slots=True)
+class RegionBox:
+    """A part of the picture, for a time: pixels of the protected picture; None leaves a side of time open."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    start_us: int | None = None
+    end_us: int | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.x, self.y, self.width, self.height)
+        is_empty = self.start_us is not None and self.end_us is not None and self.start_us >= self.end_us
+        if min(numbers) < 0 or max(numbers) > MAX_PIXELS or not self.width or not self.height or is_empty:
+            message = f"region: expected a box within {MAX_PIXELS} pixels, not empty, ending after it begins"
+            raise UsageError(message)
+
+    def is_in_force(self, time_us: int) -> bool:
+        """Whether the box counts for a picture taken at ``time_us``."""
+        return (self.start_us is None or self.start_us <= time_us) and (
+            self.end_us is None or time_us < self.end_us
+        )
+
+    def as_json(self) -> list[JsonValue]:
+        """Return it as a list."""
+        return [self.x, self.y, self.width, self.height, self.start_us, self.end_us]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class GrantRequest:
     """What somebody asks for. Nothing in it is secret; nothing in it opens anything.
 
@@ -54,7 +86,7 @@ class GrantRequest:
         request_id: 16 random bytes.
         camera_id: 16 bytes.
         ranges: 1 to 64, rising, apart from one another.
-        regions: numbers of picture regions, rising; empty means the whole picture and the sound.
+        regions: boxes; empty means the whole picture and the sound.
         investigator: whose identity will open the grant.
         expires_us: from then on the grant is refused; Unix microseconds.
         uses: how many openings it is good for; None sets no bound.
@@ -64,7 +96,7 @@ class GrantRequest:
     request_id: bytes
     camera_id: bytes
     ranges: tuple[TimeSpan, ...]
-    regions: tuple[int, ...]
+    regions: tuple[RegionBox, ...]
     investigator: Recipient
     case: str
     reason: str
@@ -76,7 +108,9 @@ class GrantRequest:
         checked_id("request id", self.request_id)
         checked_id("camera id", self.camera_id)
         _check_ranges(self.ranges)
-        _check_regions(self.regions)
+        if len(self.regions) > MAX_BOXES:
+            message = f"regions: {len(self.regions)} boxes, limit is {MAX_BOXES}"
+            raise UsageError(message)
         for name, text, limit in (
             ("case", self.case, MAX_CASE_CHARS),
             ("reason", self.reason, MAX_REASON_CHARS),
@@ -102,7 +136,7 @@ class GrantRequest:
         made_us: int,
         expires_us: int,
         uses: int | None = 1,
-        regions: Sequence[int] = (),
+        regions: Sequence[RegionBox] = (),
     ) -> GrantRequest:
         """Make a request with a fresh id; ranges are put in order and joined where they touch.
 
@@ -113,7 +147,7 @@ class GrantRequest:
             request_id=secrets.token_bytes(ID_BYTES),
             camera_id=camera_id,
             ranges=joined(ranges),
-            regions=tuple(sorted(set(regions))),
+            regions=tuple(regions),
             investigator=investigator,
             case=case,
             reason=reason,
@@ -139,7 +173,7 @@ class GrantRequest:
             "id": self.request_id.hex(),
             "camera": self.camera_id.hex(),
             "ranges": [[span.start_us, span.end_us] for span in self.ranges],
-            "regions": list(self.regions),
+            "regions": [box.as_json() for box in self.regions],
             "investigator": {
                 "name": self.investigator.name,
                 "suite": self.investigator.suite.label,
@@ -180,7 +214,7 @@ class GrantRequest:
                 request_id=fields.octets("id", ID_BYTES),
                 camera_id=fields.octets("camera", ID_BYTES),
                 ranges=tuple(_span(item, fields.where) for item in fields.items("ranges", 1, MAX_RANGES)),
-                regions=_regions(fields),
+                regions=tuple(_box(item, fields.where) for item in fields.items("regions", 0, MAX_BOXES)),
                 investigator=_recipient(fields.part("investigator", _RECIPIENT_FIELDS)),
                 case=fields.text("case", MAX_CASE_CHARS),
                 reason=fields.text("reason", MAX_REASON_CHARS),
@@ -229,12 +263,6 @@ def _check_ranges(ranges: Sequence[TimeSpan]) -> None:
         before = span.end_us
 
 
-def _check_regions(regions: Sequence[int]) -> None:
-    if list(regions) != sorted(set(regions)) or any(not 0 <= each < MAX_REGIONS for each in regions):
-        message = f"regions: expected different numbers of 0 to {MAX_REGIONS - 1}, rising"
-        raise UsageError(message)
-
-
 def _span(value: JsonValue, where: str) -> TimeSpan:
     if not isinstance(value, list) or len(value) != 2 or any(type(each) is not int for each in value):
         message = f"{where}: field ranges: expected pairs of integers"
@@ -242,13 +270,20 @@ def _span(value: JsonValue, where: str) -> TimeSpan:
     return TimeSpan(*value)
 
 
-def _regions(fields: Fields) -> tuple[int, ...]:
-    values = fields.items("regions", 0, MAX_REGIONS)
-    numbers = tuple(value for value in values if isinstance(value, int) and not isinstance(value, bool))
-    if len(numbers) != len(values):
-        message = f"{fields.where}: field regions: expected integers"
-        raise Malformed(message)
-    return numbers
+def _box(value: JsonValue, where: str) -> RegionBox:
+    numbers = value if isinstance(value, list) and len(value) == 6 else [None]
+    x, y, width, height, start_us, end_us = [*numbers, *[None] * 5][:6]
+    if (
+        type(x) is int
+        and type(y) is int
+        and type(width) is int
+        and type(height) is int
+        and (start_us is None or type(start_us) is int)
+        and (end_us is None or type(end_us) is int)
+    ):
+        return RegionBox(x, y, width, height, start_us, end_us)
+    message = f"{where}: field regions: expected x, y, width, height, and two times or null"
+    raise Malformed(message)
 
 
 def _recipient(fields: Fields) -> Recipient:

@@ -121,7 +121,7 @@ class IdentityKeys(Unshareable):
     def authorize(self, now_us: int, num_used: int) -> None:
         """Return: whoever holds the identity needs no grant."""
 
-    def segment_keys(self, segment: SegmentRef) -> SegmentKeys | RegionKeys:
+    def segment_keys(self, segment: SegmentRef) -> SegmentKeys:
         """Derive the keys of one segment; raises as `KeySource.segment_keys`."""
         key = self.epoch_key(segment)
         return key.segment(segment.camera_id, segment.stream_id, segment.epoch_id, segment.segment_index)

@@ -18,7 +18,7 @@ from keys import EpochKey, Identity, Recipient, SecretBytes
 from keys.approval import Approval, CustodyPolicy
 from keys.grant import Grant, OpenedGrant
 from keys.grant_payload import GrantPayload
-from keys.grant_terms import GrantRequest, TimeSpan
+from keys.grant_terms import GrantRequest, RegionBox, TimeSpan
 from keys.labels import Label
 from keys.schedule import RegionKeys, SegmentKeys
 from keys.secret import RevealToken
@@ -119,7 +119,7 @@ def test_the_contents_are_segment_keys_and_nothing_else() -> None:
 
 
 def test_a_grant_of_regions_holds_their_keys_and_not_the_segments() -> None:
-    grant = _grant(_request(regions=[7, 2]), payload=_payload(regions=(2, 7)))
+    grant = _grant(_request(regions=[RegionBox(0, 0, 64, 64)]), payload=_payload(regions=(2, 7)))
     keys = _opened(grant).segment_keys(_segment(4))
     assert isinstance(keys, RegionKeys)
     assert keys.regions == {2, 7}
@@ -245,13 +245,15 @@ spans = st.lists(
     min_size=1,
     max_size=5,
 )
+pixels = st.integers(1, 65_536)
+boxes = st.builds(RegionBox, pixels, pixels, pixels, pixels, st.none() | st.integers(-9, 9), st.none())
 plain = st.text(st.characters(categories=["L", "N", "Pd", "Zs"]), min_size=1, max_size=40)
 
 
 @settings(deadline=None)
-@given(spans, plain, plain, st.none() | st.integers(1, 9), st.sets(st.integers(0, 63), max_size=5))
+@given(spans, plain, plain, st.none() | st.integers(1, 9), st.lists(boxes, max_size=5))
 def test_requests_read_back_as_written(
-    ranges: list[TimeSpan], case: str, reason: str, uses: int | None, regions: set[int]
+    ranges: list[TimeSpan], case: str, reason: str, uses: int | None, regions: list[RegionBox]
 ) -> None:
     request = _request(ranges=ranges, case=case, reason=reason, uses=uses, regions=regions)
     assert GrantRequest.parse(bytes(request) + b"\n") == request

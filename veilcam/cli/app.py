@@ -6,11 +6,13 @@ import typer
 
 from veilcam.cli import (
     camera,
+    config,
     decode,
     demo,
     detect,
     doctor,
     evaluate,
+    grant,
     keys,
     protect,
     subscribe,
@@ -42,4 +44,6 @@ for module in (demo, protect, detect, subscribe, verify, decode, evaluate, docto
     module.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(camera.app, name="camera")
+app.add_typer(config.app, name="config")
+app.add_typer(grant.app, name="grant")
 app.add_typer(train.app, name="train")

@@ -12,7 +12,11 @@ from veilcam.cli.options import ForceFlag, JsonFlag, examples
 from veilcam.cli.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from forensics.region_choice import RegionChoice
+    from keys.source import KeySource
+    from keys.wrap import Unwrapper
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +25,7 @@ def register(app: typer.Typer) -> None:
         "veilcam decode out.mp4 -o original.mp4 --identity custodian.identity --camera gate.pub",
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 60 --to 90 --case 2026-117",
         "veilcam decode out.mp4 -o part.mp4 --identity custodian.identity --from 2026-11-30T08:00:00Z",
+        "veilcam decode out.mp4 -o theft.mp4 --identity iris.identity --grant theft.grant --camera gate.pub",
         "veilcam decode out.mp4 -o person.mp4 --identity custodian.identity --regions 320,100,64,128@12-20",
         "veilcam decode out.mp4 -o person.mp4 -i custodian.identity --tracks t.jsonl --track 7 --tiles",
     )
@@ -37,6 +42,20 @@ def decode(
         list[Path],
         typer.Option("--identity", "-i", metavar="FILE", help="NAME.identity file; repeat to try several."),
     ],
+    grant: Annotated[
+        Path | None,
+        typer.Option(
+            "--grant", "-g", metavar="FILE", help="Grant made out to the identity; opens its scope."
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Custody policy the grant must satisfy.", envvar="VEILCAM_CUSTODY"),
+    ] = None,
+    revocation: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Revocation to heed, from `veilcam grant revoke`; repeatable."),
+    ] = None,
     camera: Annotated[
         Path | None,
         typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub: also check who signed. Recommended."),
@@ -87,6 +106,7 @@ def decode(
     from forensics.decode import decode as decode_recording
     from forensics.opening import Purpose
     from forensics.selection import parse_range
+    from veilcam.cli.grant_files import opened_grant
     from veilcam.cli.key_files import camera_public_from, identities_from
     from veilcam.cli.paths import different_files, existing_file, new_file
 
@@ -95,18 +115,24 @@ def decode(
     for target in (out, report_path(out), *((tiles_path(out),) if tiles else ())):
         new_file(target, force=force)
         different_files(source, target)
+    identities = identities_from(identity)
+    keys: KeySource | Sequence[Unwrapper] = identities
+    purpose = Purpose(reason, case)
+    if grant is not None:
+        opened = opened_grant(grant, identities, policy, revocation or [])
+        terms = opened.grant.terms.request
+        keys, purpose = opened, Purpose(reason or terms.reason, case or terms.case)
     options = DecodeOptions(
         chosen=parse_range(start, end),
-        purpose=Purpose(reason, case),
+        purpose=purpose,
         is_excerpt=not from_start,
         overwrite=force,
         regions=_choice(regions or [], track or [], tracks),
         tiles=tiles,
     )
     public = camera_public_from(camera) if camera else None
-    identities = identities_from(identity)
     with output.progress("decoding") as advance:
-        report = decode_recording(source, out, identities, camera=public, options=options, advance=advance)
+        report = decode_recording(source, out, keys, camera=public, options=options, advance=advance)
     output.say(report.text())
     output.result(
         {"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()}
