@@ -155,7 +155,7 @@ class Publisher:
         self._send(units)
 
     def finish(self, trailing: Sequence[SealedPacket] = ()) -> None:
-        """Sign and publish the open segment.
+        """Sign and publish the open segment, and that nothing follows it.
 
         Raises:
             MediaError: the source ended with packets but without a single picture.
@@ -170,7 +170,7 @@ class Publisher:
             return
         rest = opened.layer.rest(tuple(trailing))
         self._meter.count("sealed_bytes", sum(len(packet.data) for packet in rest))
-        self._send(opened.sealer.finish(rest))
+        self._send(opened.sealer.finish(rest, ends_stream=True))
         opened.encoder.close()
 
     def _send(self, units: Sequence[SealedUnit]) -> None:

@@ -33,6 +33,8 @@ def place_segment(
     elif chain.previous_key == key:
         yield Finding(Reason.SEGMENT_REPEATED, f"segment {key.segment_index} comes twice in a row")
         return
+    if last is not None and last.ends_stream and key.segment_index > last.segment_index:
+        yield Finding(Reason.BEHIND_END, f"segment {key.segment_index}, the last one is {last.segment_index}")
     if last is None:
         yield from _first_of_stream(chain, key, is_other=other)
     elif key.segment_index == last.segment_index:

@@ -45,6 +45,8 @@ class Reason(Enum):
     SEGMENT_OUT_OF_ORDER = "segment out of order"
     CHAIN_BROKEN = "does not follow the segment before"
     SPLICED = "spliced from another stream"
+    END_MARK_INVALID = "end mark does not verify"
+    BEHIND_END = "follows the end of its stream"
 
     UNSIGNED = "no veilcam data"
 
@@ -127,6 +129,7 @@ class LastSegment:
     segment_index: int
     signature_digest: bytes
     end_us: int
+    ends_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ class SegmentEvidence:
         num_signed: pictures that the signature lists; None without one.
         num_present: pictures of this segment that are here, repeated ones counted once.
         signature_digest: what the next segment has to repeat.
+        ends_stream: the camera signed that nothing follows; without it nobody can tell.
         chain: hand the evidence to the next check.
     """
 
@@ -172,6 +176,7 @@ class SegmentEvidence:
     num_present: int
     signature_digest: bytes | None
     chain: Chain
+    ends_stream: bool = False
 
     @property
     def reasons(self) -> frozenset[Reason]:

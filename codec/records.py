@@ -33,6 +33,7 @@ class MetaKind(IntEnum):
     FRAME = 0x81
     HEADER = 0x82
     SIGNATURE = 0x83
+    END_MARK = 0x04
 
 
 class SealedMode(IntEnum):
@@ -247,13 +248,19 @@ class SignatureRecord:
         return hashlib.sha256(bytes(self)).digest()
 
 
+def end_message(stream_id: bytes, segment_index: int, signature_digest: bytes) -> bytes:
+    """What the camera signs to say that a segment is its stream's last; the END_MARK is the signature."""
+    return Label.STREAM_END.value + stream_id + segment_index.to_bytes(8, "big") + signature_digest
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """The records of one META message."""
+    """The records of one META message. ``end_mark``: beside the SIGNATURE of a stream's last segment."""
 
     frame: FrameRecord
     header: bytes | None = None
     signature: bytes | None = None
+    end_mark: bytes | None = None
 
     @classmethod
     def parse(cls, body: bytes, limits: Limits = DEFAULT_LIMITS) -> Meta:
@@ -276,7 +283,12 @@ class Meta:
             message = "META message: no FRAME record"
             raise Malformed(message)
         frame = FrameRecord.parse(found[MetaKind.FRAME])
-        return cls(frame, found.get(MetaKind.HEADER), found.get(MetaKind.SIGNATURE))
+        return cls(
+            frame,
+            found.get(MetaKind.HEADER),
+            found.get(MetaKind.SIGNATURE),
+            found.get(MetaKind.END_MARK),
+        )
 
     def __bytes__(self) -> bytes:
         records = [Tlv(MetaKind.FRAME, bytes(self.frame))]
@@ -284,6 +296,8 @@ class Meta:
             records.append(Tlv(MetaKind.HEADER, self.header))
         if self.signature is not None:
             records.append(Tlv(MetaKind.SIGNATURE, self.signature))
+        if self.end_mark is not None:
+            records.append(Tlv(MetaKind.END_MARK, self.end_mark))
         return b"".join(map(bytes, records))
 
 

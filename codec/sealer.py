@@ -113,6 +113,7 @@ class SegmentSealer:
         self._cap_bytes = unit_cap_bytes
         self._limits = limits
         self._next_index = 0
+        self._is_over = False
         self._previous_digest = ZERO_DIGEST
         self._segment: SegmentWriter | None = None
 
@@ -150,9 +151,12 @@ class SegmentSealer:
             The unit held back so far, if any.
 
         Raises:
-            UsageError: no segment is open, or the unit cannot start one.
+            UsageError: no segment is open, the unit cannot start one, or the stream was ended.
             LimitExceeded: more than readers accept; the segment cannot be continued.
         """
+        if self._is_over:
+            message = "access unit: the stream was ended, make another sealer"
+            raise UsageError(message)
         done: list[SealedUnit] = []
         if starts_segment:
             self._check_start(unit)
@@ -171,19 +175,24 @@ class SegmentSealer:
             done.append(self._publish(segment, held, is_last=False))
         return done
 
-    def finish(self, packets: Sequence[SealedPacket] = ()) -> list[SealedUnit]:
+    def finish(self, packets: Sequence[SealedPacket] = (), *, ends_stream: bool = False) -> list[SealedUnit]:
         """Close the open segment with the original's last packets. ``push`` may start another one later.
+
+        Args:
+            packets: of the original.
+            ends_stream: sign that nothing follows; then ``push`` is refused.
 
         Raises:
             LimitExceeded: the segment's last unit would be larger than readers accept.
         """
+        self._is_over |= ends_stream
         segment, self._segment = self._segment, None
         if segment is None or segment.held is None:
             if packets:
                 _LOG.warning("%d sealed packets came outside of any segment and are dropped", len(packets))
             return []
         segment.add(packets)
-        done = self._publish(segment, segment.held, is_last=True)
+        done = self._publish(segment, segment.held, is_last=True, ends_stream=ends_stream)
         self._previous_digest = segment.signature_digest
         self.stats.segments += 1
         return [done]
@@ -217,10 +226,12 @@ class SegmentSealer:
         self._next_index += 1
         return SegmentWriter(header, epoch, self._camera_key, self._params.streams, self._limits)
 
-    def _publish(self, segment: SegmentWriter, unit: AccessUnit, *, is_last: bool) -> SealedUnit:
+    def _publish(
+        self, segment: SegmentWriter, unit: AccessUnit, *, is_last: bool, ends_stream: bool = False
+    ) -> SealedUnit:
         starts = segment.num_units == 0
         waiting = segment.lanes.num_waiting_bytes
-        sealed = segment.seal(unit, self._cap_bytes, is_last=is_last)
+        sealed = segment.seal(unit, self._cap_bytes, is_last=is_last, ends_stream=ends_stream)
         stats = self.stats
         stats.units += 1
         still_waiting = segment.lanes.num_waiting_bytes

@@ -19,6 +19,7 @@ from codec.records import (
     SegmentHeader,
     SignatureRecord,
     UnitDigests,
+    end_message,
 )
 from codec.sei import SeiKind, pack_veilcam
 from keys import CameraKey, Epoch, SegmentKeys
@@ -75,7 +76,9 @@ class SegmentWriter:
         if self._first_video is None:
             self._first_video = next((p for p in packets if p.stream_index in self._video), None)
 
-    def seal(self, unit: AccessUnit, cap_bytes: int, *, is_last: bool) -> AccessUnit:
+    def seal(
+        self, unit: AccessUnit, cap_bytes: int, *, is_last: bool, ends_stream: bool = False
+    ) -> AccessUnit:
         """Splice META and, where there is something to seal and room for it, SEALED into the unit.
 
         Raises:
@@ -96,7 +99,8 @@ class SegmentWriter:
         picture = unit_digest(bytes(frame), unit)
         chunks = [lane.seal(count, self.header, self._header_digest, picture) for lane, count in shares]
         self._digests.append(UnitDigests(picture, chunk_digest([bytes(chunk) for chunk in chunks])))
-        meta = Meta(frame, header_body, self._sign() if is_last else None)
+        signature = self._sign() if is_last else None
+        meta = Meta(frame, header_body, signature, self._end_mark() if ends_stream else None)
         sei = [pack_veilcam(SeiKind.META, bytes(meta)), *(chunk.nal() for chunk in chunks)]
         return self._checked(unit.with_sei(sei))
 
@@ -115,6 +119,12 @@ class SegmentWriter:
         record = replace(unsigned, signature=self._camera_key.sign(unsigned.message))
         self.signature_digest = record.digest
         return bytes(record)
+
+    def _end_mark(self) -> bytes:
+        header = self.header
+        return self._camera_key.sign(
+            end_message(header.stream_id, header.segment_index, self.signature_digest)
+        )
 
     def _checked(self, unit: AccessUnit) -> AccessUnit:
         if unit.num_bytes > self._limits.max_unit_bytes:

@@ -29,7 +29,7 @@ from codec.evidence import (
 )
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.nal import NalType, nal_type
-from codec.records import ZERO_DIGEST, FrameRecord, SegmentHeader, SignatureRecord
+from codec.records import ZERO_DIGEST, FrameRecord, SegmentHeader, SignatureRecord, end_message
 from codec.segments import SegmentKey, SegmentView, ViewedUnit
 from keys import CameraPublic
 
@@ -141,6 +141,7 @@ class _Check:
         self._header: SegmentHeader | None = None
         self._signature: SignatureRecord | None = None
         self._signature_holds = False
+        self._ends_stream = False
         self._cut = view.units[-1] if may_be_cut else None
         self._placed = [
             _Placed(viewed, viewed.frame if viewed.key == key else None, Letter.UNVERIFIABLE)
@@ -165,7 +166,7 @@ class _Check:
         digest = self._signature.digest if self._signature is not None and self._is_trusted() else None
         last = None
         if digest is not None and end_us is not None:
-            last = LastSegment(self._key.segment_index, digest, end_us)
+            last = LastSegment(self._key.segment_index, digest, end_us, self._ends_stream)
         return SegmentEvidence(
             verdict=verdict_of(findings),
             letters=letters,
@@ -181,6 +182,7 @@ class _Check:
             num_present=len({placed.frame.frame_index for placed in self._placed if placed.frame}),
             signature_digest=digest,
             chain=extend_chain(chain, self._key, last, self._limits),
+            ends_stream=self._ends_stream,
         )
 
     def _find(self, reason: Reason, detail: str = "", frame_index: int | None = None) -> None:
@@ -209,6 +211,7 @@ class _Check:
         try:
             signature = SignatureRecord.parse(_signature_body(carrier.viewed), self._limits)
             self._verify(signature, carrier)
+            self._check_end_mark(signature, carrier)
         except (FormatError, AuthenticationFailed) as error:
             self._find(Reason.SIGNATURE_INVALID, str(error))
             carrier.letter = Letter.TAMPERED
@@ -228,6 +231,20 @@ class _Check:
             self._camera.verify(signature.signature, signature.message)
             self._signature_holds = True
         self._signature = signature
+
+    def _check_end_mark(self, signature: SignatureRecord, carrier: _Placed) -> None:
+        """The mark of a stream's last segment; it counts beside a signature that holds."""
+        mark = carrier.viewed.meta.end_mark if carrier.viewed.meta is not None else None
+        if mark is None or self._camera is None or not self._signature_holds:
+            return
+        try:
+            self._camera.verify(mark, end_message(*self._key, signature.digest))
+        except AuthenticationFailed as error:
+            index = carrier.frame.frame_index if carrier.frame else None
+            self._find(Reason.END_MARK_INVALID, str(error), index)
+            carrier.letter = Letter.TAMPERED
+        else:
+            self._ends_stream = True
 
     def _check_header(self) -> None:
         body = self._view.header_body

@@ -40,6 +40,9 @@ class Label(bytes, enum.Enum):
     SEGMENT_SIGNATURE = b"veilcam segment signature v1"
     """Ed25519 input of a segment's signature, in front of the signed record."""
 
+    STREAM_END = b"veilcam end of stream v1"
+    """Ed25519 input of the mark behind a stream's last segment, in front of what names that segment."""
+
     UNIT_DIGEST = b"veilcam access unit v1"
     """SHA-256 input in front of the parts of one signed picture."""
 
