@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,30 @@ _DEFAULT_FRAME_US = 40_000
 _MICROSECONDS = Fraction(1, 1_000_000)
 
 
-class Fmp4Writer:
+class ClosedOnExit(ABC):
+    """A file that grows: as a context manager it is finished at the end, and given up on errors."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish the file and give it its name."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Stop without finishing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class Fmp4Writer(ClosedOnExit):
     """Fragmented MP4 with one fragment per segment; a key unit begins a new one.
 
     The file appears under its name when it is closed. Until then it is a hidden temporary
@@ -118,17 +142,6 @@ class Fmp4Writer:
             if not self._growing:
                 self.part_path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
-
     def _begin(self, unit: AccessUnit) -> None:
         self._init = init_segment(*self._size, _config(unit, self.path))
         self._first_us = unit.pts_us
@@ -188,7 +201,7 @@ class _Writer(Protocol):
     def abort(self) -> None: ...
 
 
-class ContainerWriter:
+class ContainerWriter(ClosedOnExit):
     """Access units into .mp4 (fragmented), .mkv, .ts, .mov or .h264, by the name's ending; atomically."""
 
     def __init__(self, path: Path, width: int, height: int, *, rate: Fraction | int = 25) -> None:
@@ -222,17 +235,6 @@ class ContainerWriter:
     def abort(self) -> None:
         """Leave nothing."""
         self._writer.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
 
 class _LibavUnitWriter:
