@@ -38,6 +38,12 @@ class Rotations:
         """R z in every cell of [C, rows, columns]."""
         return self._applied("pij,jp->ip", latents_chw)
 
+    def turn_part(self, latents_chw: Float, cells: tuple[slice, slice, slice]) -> Float:
+        """R z for latents of a part of the picture; ``cells`` is where it lies in the whole [C, rows, columns]."""
+        channels, rows, columns = self.shape
+        part = self._matrices.reshape(rows, columns, channels, channels)[cells[1:]]
+        return np.einsum("hwij,jhw->ihw", part, latents_chw, dtype=np.float32)
+
     def turn_back(self, latents_chw: Float) -> Float:
         """R^T z in every cell of [C, rows, columns]."""
         return self._applied("pji,jp->ip", latents_chw)

@@ -19,7 +19,7 @@ CARD_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A parsed card. ``files`` maps file names to their SHA-256 in hex."""
+    """A parsed card. ``files`` maps file names to their SHA-256 in hex; ``bands`` is 0 where there are none."""
 
     name: str
     files: dict[str, str]
@@ -51,7 +51,7 @@ def read_card(path: Path) -> ModelCard:
             files={
                 str(name): bytes.fromhex(entry["sha256"]).hex() for name, entry in described["files"].items()
             },
-            bands=int(described["network"]["bands"]),
+            bands=int(described["network"].get("bands", 0)),
             size_multiple=int(described["network"]["size_multiple"]),
             described=described,
         )

@@ -34,14 +34,23 @@ class Cropper:
     """Draws crops from samples; everything random comes from ``rng``."""
 
     def __init__(
-        self, samples: list[Sample], faces: list[Image], *, size: int, bands: int, rng: random.Random
+        self,
+        samples: list[Sample],
+        faces: list[Image],
+        *,
+        size: int,
+        bands: int,
+        rng: random.Random,
+        most_noise: float = 6.0,
     ) -> None:
+        """``most_noise`` is the largest standard deviation of the sensor noise in grey levels."""
         self._samples = samples
         self._with_regions = [s for s in samples if s.regions] or samples
         self._faces = faces
         self._size = size
         self._bands = bands
         self._rng = rng
+        self._most_noise = most_noise
 
     def draw(self) -> Crop:
         """A fresh crop; about six of ten come from pictures with sensitive regions."""
@@ -138,7 +147,7 @@ class Cropper:
 
         noisy = light(clear)
         if rng.random() < 0.6:
-            sigma = rng.uniform(0.5, 6.0)
+            sigma = rng.uniform(0, self._most_noise)
             noisy = noisy + np.random.default_rng(rng.getrandbits(32)).normal(0, sigma, noisy.shape).astype(
                 np.float32
             )

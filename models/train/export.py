@@ -91,26 +91,45 @@ def _halve(data: bytes) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
-    size = SIZE_MULTIPLE * 2
-    luma = torch.zeros(1, 1, size, size, dtype=torch.uint8)
-    chroma = torch.zeros(1, 2, size // 2, size // 2, dtype=torch.uint8)
+def graph_bytes(graph: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> bytes:
+    """ONNX of a module for inputs like these by name, with the last two dimensions of each free."""
     buffer = io.BytesIO()
-    dynamic = {"luma": {2: "height", 3: "width"}, "chroma": {2: "half_height", 3: "half_width"}}
+    dynamic = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in inputs}
     with warnings.catch_warnings():
         # The newer exporter unrolls the pyramid's sizes; the older one keeps them dynamic.
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
             graph.eval(),
-            (luma, chroma),
+            tuple(inputs.values()),
             buffer,
-            input_names=["luma", "chroma"],
+            input_names=list(inputs),
             output_names=outputs,
             dynamic_axes=dynamic,
             opset_version=_OPSET,
             dynamo=False,
         )
     return _halve(buffer.getvalue())
+
+
+def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
+    size = SIZE_MULTIPLE * 2
+    luma = torch.zeros(1, 1, size, size, dtype=torch.uint8)
+    chroma = torch.zeros(1, 2, size // 2, size // 2, dtype=torch.uint8)
+    return graph_bytes(graph, {"luma": luma, "chroma": chroma}, outputs)
+
+
+def write_carded(
+    folder: Path, name: str, network: dict[str, Any], files: dict[str, bytes], described: dict[str, Any]
+) -> None:
+    """Write ``files`` and a card with their hashes, ``NAME.json``, to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hashes = {
+        file: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for file, data in files.items()
+    }
+    card = {"card": CARD_VERSION, "name": name, "network": network, "files": hashes, **described}
+    for file, data in files.items():
+        atomic_write(folder / file, data)
+    atomic_write(folder / f"{name}.json", json.dumps(card, indent=2).encode() + b"\n")
 
 
 def export_protector(
@@ -127,7 +146,6 @@ def export_protector(
     against utility, after training. Expected keys of ``described``: ``training`` (settings,
     data, seconds), ``metrics``, ``licence``.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     generator = generator.eval().to(memory_format=torch.contiguous_format)
     state = {key: value for key, value in generator.state_dict().items() if value.is_floating_point()}
     tensors = {key: value.detach().half().contiguous() for key, value in state.items()}
@@ -138,21 +156,10 @@ def export_protector(
         f"{name}-redraw.onnx": _onnx(RedrawGraph(generator.redraw), ["change"]),
         f"{name}.safetensors": save_safetensors(tensors),
     }
-    card = {
-        "card": CARD_VERSION,
-        "name": name,
-        "network": {
-            "bands": BANDS,
-            "margin_octaves": margin,
-            "size_multiple": SIZE_MULTIPLE,
-            "parameters": sum(value.numel() for value in tensors.values()),
-        },
-        "files": {
-            file: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-            for file, data in files.items()
-        },
-        **described,
+    network = {
+        "bands": BANDS,
+        "margin_octaves": margin,
+        "size_multiple": SIZE_MULTIPLE,
+        "parameters": sum(value.numel() for value in tensors.values()),
     }
-    for file, data in files.items():
-        atomic_write(folder / file, data)
-    atomic_write(folder / f"{name}.json", json.dumps(card, indent=2).encode() + b"\n")
+    write_carded(folder, name, network, files, described)

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 SETTINGS: dict[str, tuple[PixelShape, float]] = {"high": (HIGH, 0.10), "low": (LOW, 0.015)}
 """Shape and wanted extra bits (of ``models.train.rate``, per sample) by name of the setting."""
 
+_MOST_NOISE = 1.5
+"""Grey levels. Noise cannot be restored; with more of it Restore learns to blur."""
+
 Planes = tuple[Tensor, Tensor]
 
 
@@ -114,7 +117,9 @@ class PixelTrainer:
         if not samples:
             raise UsageError(f"no training pictures in {settings.pictures}")
         faces = load_faces(settings.faces, range(settings.face_identities))
-        self._cropper = Cropper(samples, faces, size=settings.crop_size, bands=BANDS, rng=self._rng)
+        self._cropper = Cropper(
+            *(samples, faces), size=settings.crop_size, bands=BANDS, rng=self._rng, most_noise=_MOST_NOISE
+        )
         self._protector = _load_generator(settings.protector)
         self.networks = PixelNetworks(self._shape)
         self.averaged = AveragedModel(
