@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from base.errors import LimitExceeded, Malformed, UnknownVersion
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.packets import read_extensions
+from codec.pixels_record import PIXELS_RECORD, PixelsRecord
 from codec.reader import Reader, Tlv, read_tlvs, refuse_critical
 from codec.regions import REGIONS_RECORD, RegionGrid
 from codec.sei import FORMAT_VERSION
@@ -48,7 +49,7 @@ class SealedMode(IntEnum):
 
 
 _WHOLE_MODES = (SealedMode.NONE, SealedMode.COPY)  # nothing is coded here that could be split
-_KNOWN_EXTENSIONS = frozenset((REGIONS_RECORD,))
+_KNOWN_EXTENSIONS = frozenset((PIXELS_RECORD, REGIONS_RECORD,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +170,25 @@ class SegmentHeader:
         Raises:
             Malformed: the record is damaged or comes twice; not after `parse`.
         """
-        bodies = [each.body for each in self.extensions if each.kind == REGIONS_RECORD]
+        body = self._extension(REGIONS_RECORD, "REGIONS")
+        return None if body is None else RegionGrid.parse(body)
+
+    @property
+    def pixels(self) -> PixelsRecord | None:
+        """How the original is hidden in the pixels as well; None: it is not.
+
+        Raises:
+            FormatError: the record is damaged, unknown or comes twice. Unlike a damaged REGIONS record that
+                does not refuse the header: the sealed layer does not depend on it.
+        """
+        body = self._extension(PIXELS_RECORD, "PIXELS")
+        return None if body is None else PixelsRecord.parse(body)
+
+    def _extension(self, kind: int, name: str) -> bytes | None:
+        bodies = [each.body for each in self.extensions if each.kind == kind]
         if len(bodies) > 1:
-            raise Malformed("HEADER record: two REGIONS records")
-        return RegionGrid.parse(bodies[0]) if bodies else None
+            raise Malformed(f"HEADER record: two {name} records")
+        return bodies[0] if bodies else None
 
     def __bytes__(self) -> bytes:
         parts = (

@@ -14,10 +14,11 @@ from codec.digests import parameter_digest
 from codec.limits import DEFAULT_LIMITS, LIVE_UNIT_CAP_BYTES, Limits
 from codec.nal import NalType, nal_type
 from codec.packets import SealedPacket, SealedStream
+from codec.pixels_record import PixelsRecord
 from codec.records import ID_BYTES, MODEL_ID_BYTES, ZERO_DIGEST, SealedMode, SegmentHeader
 from codec.regions import RegionGrid
 from codec.segment_writer import SegmentWriter
-from keys import CameraKey, EpochRing
+from keys import CameraKey, Epoch, EpochRing, SegmentKeys
 
 _LOG = logging.getLogger(__name__)
 _NO_EPOCH = bytes(ID_BYTES)
@@ -33,6 +34,7 @@ class SealerParams:
         streams: of the original, as the packets pushed refer to them.
         regions: how the original is split; then each tile is a stream that names its region
             (`codec.stream_info.region_extensions`).
+        pixels: how the original is hidden in the pictures pushed; they are hidden under `next_keys`.
     """
 
     width: int
@@ -43,6 +45,7 @@ class SealerParams:
     sealed_mode: SealedMode
     streams: tuple[SealedStream, ...] = ()
     regions: RegionGrid | None = None
+    pixels: PixelsRecord | None = None
 
     def __post_init__(self) -> None:
         if len(self.model_id) != MODEL_ID_BYTES:
@@ -113,6 +116,7 @@ class SegmentSealer:
         self._cap_bytes = unit_cap_bytes
         self._limits = limits
         self._next_index = 0
+        self._next_epoch: Epoch | None = None
         self._is_over = False
         self._previous_digest = ZERO_DIGEST
         self._segment: SegmentWriter | None = None
@@ -197,6 +201,24 @@ class SegmentSealer:
         self.stats.segments += 1
         return [done]
 
+    def next_keys(self) -> SegmentKeys:
+        """Return the keys of the segment that the next push with ``starts_segment`` begins.
+
+        The picture that begins it can be hidden under them before it is coded. Fixes the segment's epoch.
+
+        Raises:
+            UsageError: there are no epoch keys.
+        """
+        self._next_epoch = epoch = self._current_epoch()
+        if epoch is None:
+            raise UsageError("pixel path: needs recipients")
+        return epoch.key.segment(
+            self._camera_key.camera_id, self.stream_id, epoch.epoch_id, self._next_index
+        )
+
+    def _current_epoch(self) -> Epoch | None:
+        return self._epochs.current() if self._epochs is not None else None
+
     def _check_start(self, unit: AccessUnit) -> None:
         types = {nal_type(nal) for nal in unit.nals}
         if not unit.is_keyframe or not {NalType.SPS, NalType.PPS} <= types:
@@ -204,7 +226,7 @@ class SegmentSealer:
             raise UsageError(message)
 
     def _start(self, unit: AccessUnit) -> SegmentWriter:
-        epoch = self._epochs.current() if self._epochs is not None else None
+        epoch, self._next_epoch = self._next_epoch or self._current_epoch(), None
         header = SegmentHeader(
             camera_id=self._camera_key.camera_id,
             stream_id=self.stream_id,
@@ -221,7 +243,9 @@ class SegmentSealer:
             sealed_mode=self._params.sealed_mode,
             starts_with_key=False,
             stanzas=epoch.stanzas if epoch else (),
-            extensions=(self._params.regions.record(),) if self._params.regions else (),
+            extensions=tuple(
+                each.record() for each in (self._params.pixels, self._params.regions) if each is not None
+            ),
         )
         self._next_index += 1
         return SegmentWriter(header, epoch, self._camera_key, self._params.streams, self._limits)
