@@ -24,6 +24,8 @@ from camera.page import load_page
 from camera.problems import problem
 from camera.state import CameraView
 from camera.webrtc.endpoint import ENDPOINT, SESSION, WhepEndpoint
+from camera.webrtc.ice import IceServer
+from camera.webrtc.ingest import ENDPOINT as INGEST
 from camera.webrtc.offer import MAX_SDP_BYTES
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,8 @@ class HttpOptions:
 
     listen: ListenAddress = field(default_factory=lambda: ListenAddress("127.0.0.1", 8080))
     token: AccessToken | None = None
+    ingest_token: AccessToken | None = None  # for publishing to /whip; None: the token above
+    ice_servers: tuple[IceServer, ...] = ()
     changes_per_s: float = 10.0  # POST, PATCH and DELETE per client address
     changes_burst: int = 60
     failures_per_s: float = 0.2  # wrong tokens per client address
@@ -103,7 +107,7 @@ class HttpServer:
         for path in self._page:
             self.app.router.add_get(path, self._page_file)
         view.add_routes(self.app.router)
-        WhepEndpoint(view.viewers).add_routes(self.app.router)
+        WhepEndpoint(view.viewers, self._options.ice_servers).add_routes(self.app.router)
         for part in parts:
             part.add_to(self.app)
         self._runner: web.AppRunner | None = None
@@ -167,6 +171,8 @@ class HttpServer:
             return _as_problem(error)
 
     def _refuse(self, request: web.Request) -> web.Response | None:
+        if request.path.startswith(INGEST):
+            return self._refuse_ingest(request)
         if self._options.token is None and not _is_own_page(request):
             return problem(
                 403,
@@ -180,6 +186,23 @@ class HttpServer:
         if self._options.token is None or self._is_open(request):
             return None
         return self._check_token(request, client, self._options.token)
+
+    def _refuse_ingest(self, request: web.Request) -> web.Response | None:
+        """Who publishes writes, so nobody does without a token, from this machine neither."""
+        token = self._options.ingest_token or self._options.token
+        client = request.remote or "?"
+        if request.method in CHANGING and not self._changes.allow(client):
+            return problem(429, "too many requests", code="rate", headers={"Retry-After": "5"})
+        if request.method == "OPTIONS":
+            return None
+        if token is None:
+            return problem(
+                403,
+                "publishing to this camera needs a token, and it was started without one",
+                hint="Give it a token file for publishing (http.ingest_token_file).",
+                code="no-ingest-token",
+            )
+        return self._check_token(request, client, token)
 
     def _is_open(self, request: web.Request) -> bool:
         """Preflights carry no credentials; the page's own files and the probes need none."""
@@ -203,7 +226,12 @@ class HttpServer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(SECURITY_HEADERS)
-        if self._options.token is None or not request.path.startswith((ENDPOINT, "/api/")):
+        open_paths: tuple[str, ...] = ()
+        if self._options.token is not None:
+            open_paths = (ENDPOINT, "/api/")
+        if self._options.ingest_token is not None or self._options.token is not None:
+            open_paths += (INGEST,)
+        if not request.path.startswith(open_paths):
             return
         response.headers["Access-Control-Allow-Origin"] = "*"
         response.headers["Access-Control-Expose-Headers"] = EXPOSED
@@ -237,7 +265,10 @@ class AccessLogger(AbstractAccessLogger):
 
 def redact_path(raw_path: str) -> str:
     """The still encoded path, without a session id and at most 100 characters long."""
-    return SESSION + "*" if raw_path.startswith(SESSION) else raw_path[:100]
+    for session in (SESSION, INGEST + "/session/"):
+        if raw_path.startswith(session):
+            return session + "*"
+    return raw_path[:100]
 
 
 def _is_own_page(request: web.Request) -> bool:

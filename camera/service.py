@@ -12,20 +12,24 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from analytics.event_outlet import EventOutlet, EventTarget
 from base.errors import MediaError, VeilError
 from camera.access_log import AccessLog
 from camera.events import EventHub
 from camera.events_watch import CameraMoment, CameraWatch
-from camera.http import HttpOptions, HttpServer
+from camera.http import HttpOptions, HttpServer, ServerPart
+from camera.outputs import Outputs, PublishTarget
 from camera.pipeline import Pipeline
 from camera.recorder import Recorder, RecorderOptions
 from camera.recordings import RecordingFolder
 from camera.recordings_api import RecordingsApi
+from camera.rtsp import RtspOptions, RtspServer
+from camera.sources.pushed import PushedSource
 from camera.state import CameraView
 from camera.webrtc.endpoint import ENDPOINT
+from camera.webrtc.ingest import WhipIngest
 from camera.webrtc.viewers import Viewers
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,9 @@ class ServiceOptions:
     max_viewers: int = 16
     record: RecorderOptions | None = None
     events: tuple[EventTarget, ...] = ()  # where events go, beside the page
+    publish: tuple[PublishTarget, ...] = ()  # media servers
+    rtsp: RtspOptions | None = None  # for recorders that pull
+    ingest: PushedSource | None = None  # the pipeline's source, when publishers push to it
 
 
 class CameraService:
@@ -57,21 +64,27 @@ class CameraService:
         """
         self.options = options or ServiceOptions()
         self.pipeline = pipeline
-        self.viewers = Viewers(pipeline, max_viewers=self.options.max_viewers)
+        http = self.options.http
+        self.viewers = Viewers(pipeline, max_viewers=self.options.max_viewers, ice_servers=http.ice_servers)
+        self.outputs: Outputs | None = None
+        self.rtsp: RtspServer | None = None
         self.recorder: Recorder | None = None
         self._view = CameraView(
             self.options.name,
             pipeline,
             self.viewers,
             lambda: self.recorder.state() if self.recorder is not None else None,
+            self._streams,
         )
         self.events = EventHub(self.options.name, EventOutlet(self.options.events))
         self._watch = CameraWatch(self.events, self._moment)
         self._watching: asyncio.Task[None] | None = None
         record = self.options.record
         folder = None if record is None else RecordingFolder(record.folder / record.camera_name)
-        parts = (RecordingsApi(folder), self.events, AccessLog())
-        self._server = HttpServer(self._view, self.options.http, parts)
+        parts: list[ServerPart] = [RecordingsApi(folder), self.events, AccessLog()]
+        if self.options.ingest is not None:
+            parts.append(WhipIngest(self.options.ingest, http.ice_servers))
+        self._server = HttpServer(self._view, http, parts)
 
     @property
     def url(self) -> str:
@@ -92,12 +105,21 @@ class CameraService:
         """
         await self._server.start()
         try:
+            if self.options.rtsp is not None:
+                self.rtsp = RtspServer(
+                    self.options.rtsp, self.pipeline.broadcast, self.pipeline.request_key_frame
+                )
+                await asyncio.to_thread(self.rtsp.start)
             if self.options.record is not None:
                 self.recorder = Recorder(self.pipeline.broadcast, self.options.record)
                 self.recorder.start()
         except VeilError:
+            if self.rtsp is not None:
+                await asyncio.to_thread(self.rtsp.close)
             await self._server.close()
             raise
+        self.outputs = Outputs(self.options.publish, self.pipeline)
+        self.outputs.start()
         self.pipeline.start()
         self.events.start()
         self._watching = asyncio.create_task(self._watch.run(), name="camera-watch")
@@ -119,6 +141,10 @@ class CameraService:
         if self._watching is not None:
             self._watching.cancel()
         await self.viewers.close()
+        if self.outputs is not None:
+            await self.outputs.close()
+        if self.rtsp is not None:
+            await asyncio.to_thread(self.rtsp.close)
         await self._server.close()
         done = await asyncio.to_thread(self.pipeline.join, END_TIMEOUT_S)
         if self.recorder is not None:
@@ -130,6 +156,14 @@ class CameraService:
         if not done:
             message = f"camera {self.options.name}: did not end within {END_TIMEOUT_S:.0f} s"
             raise MediaError(message)
+
+    def _streams(self) -> dict[str, object]:
+        """What goes out beside the viewers, for the state."""
+        outputs = self.outputs.states() if self.outputs is not None else []
+        return {
+            "publish": [asdict(output) for output in outputs],
+            "rtsp": asdict(self.rtsp.state()) if self.rtsp is not None else None,
+        }
 
     def _moment(self) -> CameraMoment:
         recorder = None if self.recorder is None else self.recorder.state()

@@ -14,19 +14,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from analytics.event_outlet import EventTarget
+from analytics.event_targets import open_target
 from base.errors import UsageError
 from camera.cutter import CutRules
 from camera.publisher import CodingOptions
 from camera.recorder import RecorderOptions
 from camera.retention import RetentionRules
-from camera.settings_file import anchor_paths, expanded, from_environment, merge, read_yaml
-
-
+from camera.settings_file import anchor_paths, expanded, from_environment, merge, read_secret, read_yaml
+from camera.stream_settings import IceServerSettings, PublishSettings, RtspSettings
 from codec.regions import parse_split
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -42,6 +45,7 @@ class CodingSettings(_Section):
     preset: str = "veryfast"
     max_bitrate_kbps: int | None = Field(default=None, ge=100, le=200_000)
     threads: int = Field(default=1, ge=1, le=16)
+    sub_scale: Literal[0, 2, 3, 4] = 2  # the smaller rendition for bad links: size divided by; 0: none
 
 
 class SegmentSettings(_Section):
@@ -69,6 +73,18 @@ class HttpSettings(_Section):
     listen: str = "127.0.0.1:8080"
     token_file: Path | None = None
     max_viewers: int = Field(default=16, ge=1, le=256)
+    ingest_token_file: Path | None = None  # who may publish to /whip; else the token above
+    ice_servers: tuple[IceServerSettings, ...] = Field(default=(), max_length=8)
+
+
+class EventsSettings(_Section):
+    """Where events go, beside the page: any of a file, a webhook and an MQTT broker."""
+
+    file: Path | None = None  # JSON Lines
+    webhook: str | None = Field(default=None, repr=False)  # some receivers have their secret in the path
+    webhook_token_file: Path | None = None
+    mqtt: str | None = Field(default=None, repr=False)  # mqtt[s]://[USER[:PASSWORD]@]HOST[:PORT][/PREFIX]
+    mqtt_password_file: Path | None = None
 
 
 class CameraSettings(_Section):
@@ -90,6 +106,9 @@ class CameraSettings(_Section):
     segments: SegmentSettings = Field(default_factory=SegmentSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
+    publish: tuple[PublishSettings, ...] = Field(default=(), max_length=16)
+    rtsp: RtspSettings = Field(default_factory=RtspSettings)
+    events: EventsSettings = Field(default_factory=EventsSettings)
 
     def coding_options(self) -> CodingOptions:
         """What the pipeline takes.
@@ -107,6 +126,7 @@ class CameraSettings(_Section):
             preset=coding.preset,
             max_bitrate_bps=None if coding.max_bitrate_kbps is None else coding.max_bitrate_kbps * 1000,
             threads=coding.threads,
+            sub_scale=coding.sub_scale,
             cut=CutRules(self.segments.target_s, self.segments.min_s, self.segments.max_s),
         )
 
@@ -125,6 +145,23 @@ class CameraSettings(_Section):
             ),
             min_free_bytes=round(1e6 * record.min_free_mb),
         )
+
+    def event_targets(self) -> tuple[EventTarget, ...]:
+        """Where events go.
+
+        Raises:
+            UsageError: an address that cannot be meant, or a secret's file that cannot be read.
+            MissingDependency: MQTT without the extra ``mqtt``.
+        """
+        events = self.events
+        targets = [] if events.file is None else [open_target(str(events.file))]
+        for address, secret in (
+            (events.webhook, events.webhook_token_file),
+            (events.mqtt, events.mqtt_password_file),
+        ):
+            if address is not None:
+                targets.append(open_target(address, token=read_secret(secret), camera=self.name))
+        return tuple(targets)
 
 
 def load_settings(
@@ -168,10 +205,18 @@ def _explain(problem: Any) -> str:  # noqa: ANN401
 
 
 def _known_keys(path: list[str]) -> list[str]:
+    """The keys of the section at a path; parts of the path may be numbers of a list."""
     model: type[BaseModel] = CameraSettings
     for part in path:
+        if part.isdigit():
+            continue
         inner = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        found = [kind for kind in (inner, *get_args(inner)) if _is_section(kind)]
+        if not found:
             return []
-        model = inner
+        model = found[0]
     return list(model.model_fields)
+
+
+def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:  # noqa: ANN401
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,7 @@ from base.files import read_bounded
 ENV_PREFIX = "VEILCAM__"
 MAX_CONFIG_BYTES = 64 * 1024
 MAX_SECRET_BYTES = 4096
-PATHS = (
-    ("record", "folder"),
-    ("http", "token_file"),
-    ("events", "file"),
-    ("events", "webhook_token_file"),
-    ("events", "mqtt_password_file"),
-)
+_FOLDERS = (("record", "folder"), ("events", "file"))  # paths whose key does not end in _file
 _MAX_DEPTH = 8
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -89,7 +83,7 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
 
 
 def anchor_paths(values: dict[str, Any], base: Path) -> None:
-    """Make the file's own relative paths relative to it."""
+    """Make the file's own relative paths relative to it: every ``..._file``, and the others by name."""
 
     def anchored(text: Any) -> Any:  # noqa: ANN401
         return str(base / text) if isinstance(text, str) else text
@@ -98,13 +92,26 @@ def anchor_paths(values: dict[str, Any], base: Path) -> None:
         values["camera"] = anchored(values["camera"])
     if isinstance(values.get("recipients"), list):
         values["recipients"] = [anchored(entry) for entry in values["recipients"]]
-    for section, key in PATHS:
+    for section, key in _FOLDERS:
         inner = values.get(section)
         if isinstance(inner, dict) and key in inner:
             inner[key] = anchored(inner[key])
+    _anchor_files(values, anchored)
     source = values.get("source")
     if isinstance(source, str) and (base / source).exists():
         values["source"] = str(base / source)
+
+
+def _anchor_files(value: Any, anchored: Callable[[Any], Any]) -> None:  # noqa: ANN401
+    if isinstance(value, list):
+        for inner in value:
+            _anchor_files(inner, anchored)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key.endswith("_file"):
+                value[key] = anchored(inner)
+            else:
+                _anchor_files(inner, anchored)
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -25,11 +25,13 @@ class CameraView:
         camera: LiveCamera,
         viewers: Viewers,
         recorder: Callable[[], RecorderState | None] = lambda: None,
+        streams: Callable[[], Json] = dict,
     ) -> None:
         self.name = name
         self.viewers = viewers
         self._camera = camera
         self._recorder = recorder
+        self._streams = streams
         self._metrics = CameraMetrics(camera, viewers)
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
@@ -79,6 +81,7 @@ class CameraView:
             "viewers": len(self.viewers),
             "max_viewers": self.viewers.max_viewers,
             "sessions": [asdict(viewer) for viewer in self.viewers.stats()],
+            **self._streams(),
         }
 
     async def _healthz(self, _request: web.Request) -> web.Response:

@@ -20,6 +20,7 @@ from av.video.stream import VideoStream
 
 from base.errors import FormatError, MediaError
 from codec.access_unit import AccessUnit
+from codec.carrier import restore
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.nal import AvcConfig, parameter_sets
 from codec.recovery import is_cut_short, recover_part
@@ -110,7 +111,7 @@ class UnitReader:
         self._last_us: int | None = None
         self._problems: list[ReadProblem] = []
         self._use_extradata(self._stream.codec_context.extradata or b"")
-        self._units = self._read()
+        self._units = restore(self._read(), limits)
         self.track = _track(container, self._stream, self._sets)
 
     @property

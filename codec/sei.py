@@ -22,6 +22,7 @@ class SeiKind(IntEnum):
 
     META = 1
     SEALED = 2
+    CARRIED = 3  # another picture's SEI, on its way (codec.carrier)
 
 
 @dataclass(frozen=True, slots=True)

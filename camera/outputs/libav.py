@@ -22,7 +22,8 @@ from av.stream import Stream
 
 from analytics.srt_program import SrtProgram
 from base.errors import MediaError, VeilError
-from camera.broadcast import Broadcast, QueueLimits, Subscription, WhenFull
+from camera.broadcast import Broadcast, QueueLimits, WhenFull
+from camera.gop_queue import GopQueue
 from camera.outputs.sockets import cut_new_connections, open_sockets
 from camera.outputs.target import OutputState, Phase, Protocol, PublishTarget, peer_port
 from camera.sources.backoff import Backoff
@@ -57,9 +58,10 @@ class LibavOutput:
         self._target = target
         self._broadcast = broadcast
         self._stall_s = stall_s
-        self._subscription: Subscription = broadcast.subscribe(
-            f"publish {target.name}", limits=QUEUE, when_full=WhenFull.SKIP
-        )
+        name = f"publish {target.name}"
+        subscription = broadcast.subscribe(name, limits=QUEUE, when_full=WhenFull.SKIP)
+        self._subscription = subscription
+        self._units_in = GopQueue(subscription) if target.carrier == "gop" else subscription
         self._stop = threading.Event()
         self._backoff = Backoff(base_s=0.5, cap_s=MAX_PAUSE_S)
         self._phase: Phase = "waiting"
@@ -131,9 +133,9 @@ class LibavOutput:
 
     def _next_start(self) -> SealedUnit | None:
         """The next unit that a stream can begin with; what is older is of no use to a new connection."""
-        self._subscription.skip_to_next_start()
+        self._units_in.skip_to_next_start()
         while not self._stop.is_set() and not self._subscription.ended:
-            unit = self._subscription.get(_TICK_S)
+            unit = self._units_in.get(_TICK_S)
             if unit is not None and unit.starts_segment:
                 return unit
         return None
@@ -160,7 +162,7 @@ class LibavOutput:
             self._send(container, stream, first, first.unit.pts_us)
             origin_us, skips = first.unit.pts_us, self._subscription.stats().skips
             while not self._stop.is_set():
-                unit = self._subscription.get(_TICK_S)
+                unit = self._units_in.get(_TICK_S)
                 if unit is None:
                     if self._subscription.ended:
                         return

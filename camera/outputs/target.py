@@ -11,6 +11,7 @@ from analytics.urls import shown_url
 from base.errors import UsageError
 
 Layer = Literal["protected", "sealed"]
+Carrier = Literal["spread", "gop"]
 Phase = Literal["connecting", "publishing", "waiting", "stopped"]
 
 _WHIP = {"whip": "http", "whips": "https"}
@@ -35,6 +36,7 @@ class PublishTarget:
     name: str
     layer: Layer
     token: str | None = field(default=None, repr=False)
+    carrier: Carrier = "spread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class OutputState:
     error: str  # why it was lost last; empty when it never was
 
 
-def parse_target(text: str, *, layer: Layer | None = None, token: str | None = None) -> PublishTarget:
+def parse_target(
+    text: str, *, layer: Layer | None = None, token: str | None = None, carrier: Carrier = "spread"
+) -> PublishTarget:
     """Read a target.
 
     ``whip://`` and ``whips://HOST[:PORT]/PATH`` (http and https), ``rtsp://`` and ``rtsps://[USER:PASSWORD@]HOST
@@ -62,6 +66,8 @@ def parse_target(text: str, *, layer: Layer | None = None, token: str | None = N
         layer: ``sealed`` sends the encrypted original too; by default RTSP and SRT, which recorders read, do,
             and WHIP, which is for viewers, does not.
         token: bearer token, WHIP only.
+        carrier: ``gop`` moves a segment's SEI into its key frame, a segment later, for recorders that drop
+            it from other pictures; RTSP and SRT only.
 
     Raises:
         UsageError: anything else, or a token that would not be used.
@@ -81,6 +87,11 @@ def parse_target(text: str, *, layer: Layer | None = None, token: str | None = N
         raise UsageError(message)
     chosen = layer or _DEFAULT_LAYER.get(scheme, "sealed")
     if scheme in _WHIP:
+        if carrier == "gop":
+            message = (
+                "publish: whip: the gop carrier makes key frames that WebRTC cannot carry; use RTSP or SRT"
+            )
+            raise UsageError(message)
         if parts.username or parts.password:
             message = "publish: whip: a password in the URL is not used; give a token"
             raise UsageError(message)
@@ -95,8 +106,8 @@ def parse_target(text: str, *, layer: Layer | None = None, token: str | None = N
         if port is None:
             message = "publish: srt: no port"
             raise UsageError(message)
-        return PublishTarget(Protocol.SRT, text, shown_url(text), chosen)
-    return PublishTarget(Protocol.RTSP, text, shown_url(text), chosen)
+        return PublishTarget(Protocol.SRT, text, shown_url(text), chosen, carrier=carrier)
+    return PublishTarget(Protocol.RTSP, text, shown_url(text), chosen, carrier=carrier)
 
 
 def peer_port(target: PublishTarget) -> int | None:

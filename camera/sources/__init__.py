@@ -11,6 +11,7 @@ from base.errors import UsageError
 from camera.sources.captured import Captured, Source
 from camera.sources.container import ContainerOptions, ContainerSource
 from camera.sources.images import ImageFolder
+from camera.sources.pushed import PushedSource
 from camera.sources.synthetic import SyntheticScene
 from camera.sources.uri import SourceKind, SourceUri, parse_size, parse_uri
 
@@ -57,6 +58,8 @@ def open_source(
     match source.kind:
         case SourceKind.SYNTHETIC:
             return _synthetic(source, realtime, start_unix_us)
+        case SourceKind.PUSHED:
+            return PushedSource()
         case SourceKind.IMAGES:
             rate = _rate(source, "10")
             _refuse_unknown(source, "fps")

@@ -22,6 +22,7 @@ class SourceKind(enum.Enum):
     V4L2 = "v4l2"
     URL = "url"
     SYNTHETIC = "synthetic"
+    PUSHED = "whip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def parse_uri(text: str) -> SourceUri:
     """Read a source string.
 
     PATH or file:PATH, FOLDER or images:FOLDER[?fps=N], /dev/videoN or v4l2:DEVICE[?size=WxH&fps=N&format=F],
-    rtsp:// rtmp:// udp:// srt:// http(s)://..., synthetic:[?size=WxH&fps=N&seed=N&seconds=N]
+    rtsp:// rtmp:// udp:// srt:// http(s)://..., synthetic:[?size=WxH&fps=N&seed=N&seconds=N],
+    whip: (somebody publishes to us over WHIP)
 
     Raises:
         UsageError: empty, or a scheme that is not known.
@@ -48,6 +50,8 @@ def parse_uri(text: str) -> SourceUri:
         raise UsageError(message)
     if text == "synthetic" and not Path(text).exists():
         text = "synthetic:"  # a colon at the end is awkward in YAML
+    if text in ("whip", "whip:") and not Path(text).exists():
+        return SourceUri(SourceKind.PUSHED, "", "whip:", {})
     match = _SCHEME.match(text)
     scheme = match.group(1).lower() if match else ""
     if scheme in _LIVE_SCHEMES:
@@ -58,7 +62,7 @@ def parse_uri(text: str) -> SourceUri:
     if scheme == "file":
         text = text[len("file:") :].removeprefix("//")
     elif scheme and not Path(text).exists():
-        known = ", ".join(sorted(_LIVE_SCHEMES | {"file", "images", "v4l2", "synthetic"}))
+        known = ", ".join(sorted(_LIVE_SCHEMES | {"file", "images", "v4l2", "synthetic", "whip"}))
         message = f"source: unknown scheme {scheme!r}, expected a path or one of {known}"
         raise UsageError(message)
     if re.fullmatch(r"/dev/video\d+", text):

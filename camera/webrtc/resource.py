@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from camera.webrtc.offer import MAX_SDP_BYTES, Fragment, Offer, parse_fragment
 SDP = "application/sdp"
 FRAGMENT = "application/trickle-ice-sdpfrag"
 BODY_TIMEOUT_S = 10.0
+MAX_UNDELETED = 1024
 
 
 class Session(Protocol):
@@ -49,6 +51,8 @@ class SdpResource(ABC):
         self.endpoint = endpoint
         self._session_path = f"{endpoint}/session/"
         self._ice_servers = tuple(ice_servers)
+        # Clients close their side first and DELETE then, when we have noticed already: that is no error.
+        self._undeleted: OrderedDict[str, bool] = OrderedDict()
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Put the routes into an application's router."""
@@ -76,6 +80,9 @@ class SdpResource(ABC):
 
     def _created(self, session: Session, offer: Offer, answer: str) -> web.Response:
         """201 with everything that a client needs."""
+        self._undeleted[session.session_id] = True
+        while len(self._undeleted) > MAX_UNDELETED:
+            self._undeleted.popitem(last=False)
         response = web.Response(
             status=201,
             body=answer.encode(),
@@ -118,9 +125,11 @@ class SdpResource(ABC):
 
     async def _delete(self, request: web.Request) -> web.Response:
         session = self._session(request)
-        if session is None:
+        is_ours = self._undeleted.pop(request.match_info["session_id"], False)
+        if session is not None:
+            self._discard(session)
+        elif not is_ours:
             return _unknown_session()
-        self._discard(session)
         return web.Response(status=200)
 
     async def _get(self, request: web.Request) -> web.Response:

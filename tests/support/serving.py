@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,8 +10,9 @@ import aiohttp
 
 from camera.access import AccessToken, ListenAddress
 from camera.health import RecorderState
-from camera.http import HttpOptions, HttpServer
+from camera.http import HttpOptions, HttpServer, ServerPart
 from camera.state import CameraView
+from camera.webrtc.ice import IceServer
 from camera.webrtc.track import TrackOptions
 from camera.webrtc.viewers import LiveCamera, Viewers
 
@@ -45,17 +46,22 @@ async def serving(
     header_timeout_s: float = 10.0,
     max_connections: int = 256,
     port: int = 0,
+    ingest_token: str | None = None,
+    ice_servers: tuple[IceServer, ...] = (),
+    parts: Iterable[ServerPart] = (),
 ) -> AsyncIterator[Serving]:
     """Serve ``camera`` until the block ends; then everything is closed."""
-    viewers = Viewers(camera, max_viewers=max_viewers, options=options)
+    viewers = Viewers(camera, max_viewers=max_viewers, options=options, ice_servers=ice_servers)
     http_options = HttpOptions(
         listen=ListenAddress("127.0.0.1", port),
         token=AccessToken(token) if token else None,
         changes_burst=burst,
         header_timeout_s=header_timeout_s,
         max_connections=max_connections,
+        ingest_token=AccessToken(ingest_token) if ingest_token else None,
+        ice_servers=ice_servers,
     )
-    server = HttpServer(CameraView("yard", camera, viewers, recorder), http_options)
+    server = HttpServer(CameraView("yard", camera, viewers, recorder), http_options, parts)
     await server.start()
     bearer = {"Authorization": f"Bearer {token}"} if token else {}
     try:

@@ -36,13 +36,15 @@ def _group() -> None:
         "veilcam camera run --source /dev/video0 --recipient custodian.recipient --camera gate.camera",
         "veilcam camera run --source rtsp://10.0.0.5/1 -r a.recipient -c gate.camera --record video",
         "veilcam camera run --source in.mp4 --loop -r custodian.recipient -c gate.camera --listen :0",
+        "veilcam camera run --config gate.yaml --publish whip://media.example/gate --rtsp 127.0.0.1:8554",
         "VEILCAM_TOKEN=... veilcam camera run --config gate.yaml --listen 0.0.0.0:8080",
     ),
 )
 def run(
     *,
     source: Annotated[
-        str | None, typer.Option(metavar="URI", help="Device, URL, file, images:FOLDER or synthetic:.")
+        str | None,
+        typer.Option(metavar="URI", help="Device, URL, file, images:FOLDER, synthetic: or whip: (pushed)."),
     ] = None,
     recipient: RecipientFiles = None,
     camera: Annotated[
@@ -52,6 +54,13 @@ def run(
         str | None, typer.Option(metavar="HOST:PORT", help="Address of page and WHEP [127.0.0.1:8080].")
     ] = None,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record into this folder.")] = None,
+    publish: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Also push to whip(s)://, rtsp(s):// or srt://...; repeatable."),
+    ] = None,
+    rtsp: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Also serve RTSP here, for recorders that pull.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings (YAML); options win over it.")
     ] = None,
@@ -91,6 +100,8 @@ def run(
         coding=_given(sealed=sealed, sealed_regions=sealed_regions, crf=crf),
         record=_given(folder=str(record) if record else None),
         http=_given(listen=listen, token_file=str(token_file) if token_file else None),
+        publish=publish or None,
+        rtsp=_given(listen=rtsp),
     )
     settings = load_settings(existing_file(config, "--config") if config else None, os.environ, overrides)
     pipeline, options = _prepare(settings)
@@ -106,14 +117,23 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
     from camera.pipeline import Pipeline, PipelineOptions
     from camera.service import ServiceOptions
     from camera.sources import open_source
+    from camera.sources.pushed import PushedSource
     from keys import EpochRing
     from models import load_protector
-    from veilcam.cli.key_files import camera_key_from, recipients_from
+    from veilcam.cli.key_files import camera_key_from, scoped_recipients_from
 
     camera_key = camera_key_from(settings.camera)
-    recipients = recipients_from(settings.recipients)
+    recipients = scoped_recipients_from(settings.recipients)
     token = find_token(settings.http.token_file, os.environ)
-    http = HttpOptions(ListenAddress.parse(settings.http.listen), token)
+    ingest_file = settings.http.ingest_token_file
+    http = HttpOptions(
+        ListenAddress.parse(settings.http.listen),
+        token,
+        ingest_token=find_token(ingest_file, {}) if ingest_file is not None else None,
+        ice_servers=tuple(server.server() for server in settings.http.ice_servers),
+    )
+    publish = tuple(target.target() for target in settings.publish)
+    rtsp = settings.rtsp.options()
     nothing_sealed = settings.coding.sealed == "none"
     epochs = (
         None
@@ -140,6 +160,10 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
         http=http,
         max_viewers=settings.http.max_viewers,
         record=settings.recorder_options(),
+        events=settings.event_targets(),
+        publish=publish,
+        rtsp=rtsp,
+        ingest=source if isinstance(source, PushedSource) else None,
     )
     return pipeline, options
 
