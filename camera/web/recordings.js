@@ -8,6 +8,7 @@ import { $, bytes, clock, duration, make, setText, shortClock, toggleFullscreen,
 const DAY_S = 86400;
 const WINDOWS_S = [86400, 6 * 3600, 2 * 3600, 1800, 600, 120];
 const NAMES = ["24 h", "6 h", "2 h", "30 min", "10 min", "2 min"];
+const STEPS_S = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400];
 const STEP_S = { ArrowLeft: -10, ArrowRight: 10, ArrowDown: -10, ArrowUp: 10, PageDown: -600, PageUp: 600 };
 const RELOAD_MS = 10000;
 const SVG = "http://www.w3.org/2000/svg";
@@ -40,6 +41,8 @@ export class RecordingsView {
     for (const name of ["play", "pause", "ended"]) video.addEventListener(name, () => this.#playing());
     video.addEventListener("timeupdate", () => this.#moved());
     video.addEventListener("seeking", () => this.#moved());
+    video.addEventListener("loadeddata", () => $("playback-stage").classList.add("live"));
+    video.addEventListener("emptied", () => $("playback-stage").classList.remove("live"));
     video.addEventListener("click", () => this.toggle());
     video.addEventListener("dblclick", () => toggleFullscreen($("playback-stage")));
     video.addEventListener("resize", () => {
@@ -243,10 +246,13 @@ export class RecordingsView {
     }
     const head = make("span", { className: "playhead" });
     const hours = make("div", { className: "hours" });
-    const step = span / 6;
-    for (let k = 0; k <= 6; k += 1) {
-      const label = make("span", {}, shortClock(this.start_s + from + k * step));
-      label.style.setProperty("left", `${100 * k / 6}%`);
+    const step = STEPS_S.find((seconds) => span / seconds <= 8);
+    const local = (this.start_s + from) - new Date((this.start_s + from) * 1000).getTimezoneOffset() * 60;
+    for (let second = from + (step - local % step) % step; second <= from + span; second += step) {
+      const share = (second - from) / span;
+      if (share < 0.03 || share > 0.97) continue; // half a label would show
+      const label = make("span", {}, shortClock(this.start_s + second));
+      label.style.setProperty("left", `${100 * share}%`);
       hours.append(label);
     }
     $("timeline").replaceChildren(svg, head, hours);
