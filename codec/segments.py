@@ -123,7 +123,7 @@ def read_segments(units: Iterable[AccessUnit], limits: Limits = DEFAULT_LIMITS) 
     Whatever the units hold, this raises nothing of its own; a segment above the limits comes in
     pieces. Units without a picture are dropped.
     """
-    grouper = _Grouper(limits)
+    grouper = SegmentGrouper(limits)
     for unit in units:
         if unit.has_picture:
             yield from grouper.push(view_unit(unit, limits))
@@ -132,8 +132,11 @@ def read_segments(units: Iterable[AccessUnit], limits: Limits = DEFAULT_LIMITS) 
     yield from (replace(last, ends_input=True) for last in rest[-1:])
 
 
-class _Grouper:
-    def __init__(self, limits: Limits) -> None:
+class SegmentGrouper:
+    """What `read_segments` does, for units that arrive one by one (live)."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Start with nothing."""
         self._limits = limits
         self._key: SegmentKey | None = None
         self._units: list[ViewedUnit] = []
@@ -142,6 +145,7 @@ class _Grouper:
         self._stray: ViewedUnit | None = None  # names another segment; the next unit tells where it goes
 
     def push(self, viewed: ViewedUnit) -> Iterator[SegmentView]:
+        """Take the next unit; yields the segments that are finished by it."""
         if not self._units:
             self._append(viewed)
         elif self._is_full(viewed):
@@ -157,7 +161,7 @@ class _Grouper:
             yield from self._push_other(viewed)
 
     def finish(self) -> Iterator[SegmentView]:
-        """Give out what is held."""
+        """Give out what is held, finished or not."""
         stray, self._stray = self._stray, None
         if self._units:
             yield SegmentView(self._key, tuple(self._units))

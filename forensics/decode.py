@@ -27,7 +27,7 @@ from forensics.plan import Candidate, Plan, Proof, Unusable, candidate_of, make_
 from forensics.region_choice import RegionChoice
 from forensics.region_extract import RegionExtraction
 from forensics.region_report import RegionReport
-from forensics.report import FileDigest, SegmentRow, VerificationReport
+from forensics.report import FileDigest, SegmentRow, VerificationReport, settled
 from forensics.selection import TimeRange
 from forensics.verdict import RollUp
 from forensics.verify_file import describe_damage, examine
@@ -51,15 +51,17 @@ class DecodeOptions:
         overwrite: replace an output that exists.
         regions: of recordings whose original is split into regions, show these alone.
         tiles: of such recordings, also write what the camera sealed to `tiles_path`, packet by packet.
+        signed_only: open nothing but what the camera's signature speaks for (evidence).
     """
 
     chosen: TimeRange = field(default_factory=TimeRange)
     purpose: Purpose = field(default_factory=Purpose)
     is_excerpt: bool = True
     overwrite: bool = False
-    limits: Limits = DEFAULT_LIMITS
     regions: RegionChoice = field(default_factory=RegionChoice)
     tiles: bool = False
+    signed_only: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
 
 def decode(
@@ -172,7 +174,10 @@ class _Survey:
             roll_up.add_damage(text)
         self.start_us = min((each.start_us for each in self.candidates), default=0)
         camera_id = camera.camera_id.hex() if camera is not None else None
-        self.verification = VerificationReport(described, camera_id, roll_up.conclude(), tuple(rows), damage)
+        conclusion = roll_up.conclude()
+        self.verification = VerificationReport(
+            described, camera_id, conclusion, settled(rows, conclusion), damage
+        )
 
 
 class _Job:
@@ -191,7 +196,12 @@ class _Job:
         self._source = source
         self._ledger = ledger
         self._options = options
-        self._plan: Plan = make_plan(survey.candidates, options.chosen, only_ours=source.grant_id is not None)
+        self._plan: Plan = make_plan(
+            survey.candidates,
+            options.chosen,
+            only_ours=source.grant_id is not None,
+            signed_only=options.signed_only,
+        )
 
     def run(self, evidence: Evidence, advance: Advance) -> DecodeReport:
         self._refuse_strangers()

@@ -35,6 +35,10 @@ _WITHHELD = (
 _BAD_UNITS = (Reason.PICTURE_CHANGED, Reason.CHUNKS_CHANGED, Reason.UNIT_INSERTED)
 
 
+class OutsideRange(UsageError):
+    """Nothing of a recording lies in the range asked for."""
+
+
 class Proof(Enum):
     """What says that the camera made a segment's original."""
 
@@ -150,10 +154,13 @@ class Plan:
         return Proof.SAME_KEY if segment.epoch_ref in self.signed_epochs else Proof.NONE
 
 
-def make_plan(candidates: Sequence[Candidate], chosen: TimeRange, *, only_ours: bool = False) -> Plan:
+def make_plan(
+    candidates: Sequence[Candidate], chosen: TimeRange, *, only_ours: bool = False, signed_only: bool = False
+) -> Plan:
     """Choose the segments of a time range, in order, from all of a recording.
 
     With ``only_ours``, which is for grants, what the keys at hand do not cover is left out, and not tried.
+    With ``signed_only``, which is for evidence, so is what only its key speaks for.
 
     Raises:
         UsageError: the range is empty, or nothing of the recording lies in it.
@@ -161,6 +168,8 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange, *, only_ours: 
     signed = frozenset(c.epoch_ref for c in candidates if c.is_signed)
     for rule in (_without_strangers, _without_repeats, _without_splices, _without_disorder):
         candidates = rule(candidates)
+    if signed_only:
+        candidates = _without_unsigned(candidates)
     usable = sorted(
         (c for c in candidates if c.withheld is None and (c.is_ours or not only_ours)),
         key=_order_key(candidates),
@@ -177,7 +186,7 @@ def make_plan(candidates: Sequence[Candidate], chosen: TimeRange, *, only_ours: 
         message = (
             f"time range: nothing is in it; the recording runs from {iso_time(start)} to {iso_time(end)}"
         )
-        raise UsageError(message)
+        raise OutsideRange(message)
     first = _back_to_key(usable, wanted[0]) if wanted else 0
     order = tuple(usable[place] for place in [*range(first, wanted[0]), *wanted]) if wanted else ()
     return Plan(asked, order, withheld, signed, tuple(_notes(asked, usable, wanted, first)), outside)
@@ -191,6 +200,12 @@ def _without_strangers(candidates: Sequence[Candidate]) -> list[Candidate]:
         replace(c, withheld=why) if signed and c.epoch_ref not in signed and not c.withheld else c
         for c in candidates
     ]
+
+
+def _without_unsigned(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Keep only what the camera's signature speaks for."""
+    why = "not signed by the camera, and so no evidence"
+    return [c if c.is_signed or c.withheld else replace(c, withheld=why) for c in candidates]
 
 
 def _without_repeats(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from base.version import __version__
-from codec.evidence import Letter, SegmentEvidence
+from codec.evidence import Letter, Reason, SegmentEvidence, Weight
 from forensics.canonical import MAX_INTEGER, JsonObject, JsonValue
 from forensics.selection import iso_time
 from forensics.times import TimesNote
@@ -53,6 +53,9 @@ class SegmentRow:
         reasons: at most 50 sentences; `num_reasons` counts all.
         times: what is odd about the times at which the container shows the pictures; TAMPERED if that is
             their order.
+        digest: what the next segment's header has to name, where the camera's signature holds; hexadecimal.
+        previous: what this one's header names.
+        is_stranger: nothing is wrong but that it is another camera's.
     """
 
     ordinal: int
@@ -69,11 +72,21 @@ class SegmentRow:
     reasons: tuple[str, ...]
     num_reasons: int
     times: tuple[str, ...] = ()
+    digest: str | None = None
+    previous: str | None = None
+    is_stranger: bool = False
 
     @classmethod
-    def of(cls, ordinal: int, evidence: SegmentEvidence, times: Sequence[TimesNote] = ()) -> SegmentRow:
-        """Make the row for one segment's evidence."""
+    def of(
+        cls,
+        ordinal: int,
+        evidence: SegmentEvidence,
+        times: Sequence[TimesNote] = (),
+        previous_digest: bytes | None = None,
+    ) -> SegmentRow:
+        """Make the row for one segment's evidence; ``previous_digest`` as its header says."""
         is_reordered = any(note.is_reordered for note in times)
+        tampering = {reason for reason in evidence.reasons if reason.weight is Weight.TAMPERING}
         return cls(
             ordinal=ordinal,
             stream_id=_hex(evidence.stream_id),
@@ -89,6 +102,9 @@ class SegmentRow:
             reasons=tuple(str(finding) for finding in evidence.findings[:_MAX_REASONS]),
             num_reasons=len(evidence.findings),
             times=tuple(note.text for note in times),
+            digest=_hex(evidence.signature_digest) if evidence.camera_verified else None,
+            previous=_hex(previous_digest),
+            is_stranger=not is_reordered and tampering == {Reason.WRONG_CAMERA},
         )
 
     @property
@@ -113,6 +129,8 @@ class SegmentRow:
             "reasons": list(self.reasons),
             "num_reasons": self.num_reasons,
             "times": list(self.times),
+            "digest": self.digest,
+            "previous": self.previous,
         }
 
 
@@ -147,6 +165,7 @@ class VerificationReport:
     Attributes:
         camera_id: whose signatures were expected, in hexadecimal; None if no key was given.
         damage: where the file itself could not be read.
+        certificate: of the camera, if one was given (`forensics.camera_trust`).
     """
 
     input: FileDigest
@@ -154,6 +173,7 @@ class VerificationReport:
     conclusion: Conclusion
     segments: tuple[SegmentRow, ...]
     damage: tuple[str, ...] = ()
+    certificate: JsonObject | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -186,6 +206,13 @@ class VerificationReport:
         return "\n".join([f"{self.verdict.name}  {self.input.name}", *evidence_text(self)])
 
 
+def settled(rows: Sequence[SegmentRow], conclusion: Conclusion) -> tuple[SegmentRow, ...]:
+    """The rows, given the conclusion: under another camera's key nothing is proven nor tampered with."""
+    if not conclusion.is_other_camera:
+        return tuple(rows)
+    return tuple(replace(row, verdict=Verdict.UNVERIFIABLE) if row.is_stranger else row for row in rows)
+
+
 def evidence_json(report: VerificationReport) -> JsonObject:
     """Return what verifying found, for this report and for those that build on it."""
     return {
@@ -193,6 +220,8 @@ def evidence_json(report: VerificationReport) -> JsonObject:
         "num_causes": report.conclusion.num_causes,
         "input": report.input.as_json(),
         "camera": report.camera_id,
+        "has_end_mark": report.conclusion.has_end_mark,
+        "certificate": report.certificate,
         "totals": report.totals.as_json(),
         "damage": list(report.damage),
         "segments": [row.as_json() for row in report.segments],
@@ -207,7 +236,9 @@ def evidence_text(report: VerificationReport) -> list[str]:
         lines.append(f"  and {more} more")
     lines.append(f"  sha256    {report.input.sha256}")
     lines.append(f"  camera    {report.camera_id or 'no key given: signatures were not checked'}")
+    lines += _certificate_text(report.certificate)
     lines.append(f"  segments  {totals.segments}{_span(report.segments)}")
+    lines.append(f"  end       {_end(report)}")
     counts = [f"{n} {LETTERS[letter]}" for letter, n in totals.frames.items() if n]
     lines.append(f"  pictures  {'; '.join(counts) or 'none'}")
     lines += [f"  damage    {text}" for text in report.damage[:_MAX_TEXT_ROWS]]
@@ -221,6 +252,23 @@ def evidence_text(report: VerificationReport) -> list[str]:
     if len(odd) > _MAX_TEXT_ROWS:
         lines.append(f"  and {len(odd) - _MAX_TEXT_ROWS} more segments; all are in the JSON report")
     return lines
+
+
+def _certificate_text(certificate: JsonObject | None) -> list[str]:
+    if certificate is None:
+        return []
+    issuers, notes = (certificate.get(name) for name in ("issuers", "notes"))
+    chain = [certificate["camera"], *(issuers if isinstance(issuers, list) else [])]
+    lines = [f"  certified {' < '.join(map(str, chain))}"]
+    return lines + [f"  note      {note}" for note in (notes if isinstance(notes, list) else [])]
+
+
+def _end(report: VerificationReport) -> str:
+    if report.camera_id is None:
+        return "not checked: no key given"
+    if report.conclusion.has_end_mark:
+        return "signed: the camera stopped here"
+    return "without the end mark: cut between segments, or the camera went on"
 
 
 def _span(rows: tuple[SegmentRow, ...]) -> str:

@@ -19,7 +19,6 @@ from enum import Enum
 from pathlib import Path
 
 import av
-import cv2
 import numpy as np
 import numpy.typing as npt
 from av.container import InputContainer
@@ -110,6 +109,8 @@ def bar_rows(height: int) -> int:
 
 
 def _tiled_words(width: int, height: int) -> Mask:
+    import cv2  # noqa: PLC0415  # drawing only: looking for labels does without
+
     mask = np.zeros((height, width), np.uint8)
     scale = max(width / 900.0, 0.35)
     (length, tall), _ = cv2.getTextSize(WORDS, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
@@ -122,6 +123,8 @@ def _tiled_words(width: int, height: int) -> Mask:
 
 def _draw_bar(width: int, rows: int) -> npt.NDArray[np.uint8]:
     """Upper part: words, white on black. Lower third: the cells over the whole width."""
+    import cv2  # noqa: PLC0415  # as above
+
     bar = np.full((rows, width), _BLACK, np.uint8)
     cells_top = rows - rows // 3
     scale = cells_top / 36.0

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from base.errors import FormatError
 from codec.container import ReadProblem
 from codec.evidence import SegmentEvidence
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.segments import SegmentView, read_segments
 from codec.verify import check_segment
 from forensics.input_file import Advance, Evidence, EvidenceUnits
-from forensics.report import SegmentRow, VerificationReport
+from forensics.report import SegmentRow, VerificationReport, settled
 from forensics.times import ContainerTimes, TimesNote
 from forensics.verdict import RollUp
 from keys import CameraPublic
@@ -25,6 +26,7 @@ def verify(
     camera: CameraPublic | None,
     *,
     is_excerpt: bool = True,
+    may_go_on: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     advance: Advance | None = None,
 ) -> VerificationReport:
@@ -35,6 +37,7 @@ def verify(
         camera: whose signatures to expect. None: contradictions are found, nothing is proven,
             and the verdict is UNVERIFIABLE at best.
         is_excerpt: the recording may start within its stream; if False, that is a gap.
+        may_go_on: the recording may lack the camera's end mark; if False, that is a gap.
         limits: bounds on what is accepted.
         advance: told how far it is.
 
@@ -44,7 +47,9 @@ def verify(
     with Evidence(path) as evidence:
         described = evidence.describe()
         rows: list[SegmentRow] = []
-        roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=is_excerpt)
+        roll_up = RollUp(
+            has_camera_key=camera is not None, is_excerpt=is_excerpt, may_go_on=may_go_on
+        )
         with evidence.units(limits) as units:
             for checked in examine(units, camera, limits):
                 rows.append(checked.row())
@@ -58,7 +63,8 @@ def verify(
     for text in damage:
         roll_up.add_damage(text)
     camera_id = camera.camera_id.hex() if camera is not None else None
-    return VerificationReport(described, camera_id, roll_up.conclude(), tuple(rows), damage)
+    conclusion = roll_up.conclude()
+    return VerificationReport(described, camera_id, conclusion, settled(rows, conclusion), damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,14 @@ class CheckedSegment:
 
     def row(self) -> SegmentRow:
         """For the tables of a report."""
-        return SegmentRow.of(self.ordinal, self.evidence, self.times)
+        return SegmentRow.of(self.ordinal, self.evidence, self.times, self._previous_digest())
+
+    def _previous_digest(self) -> bytes | None:
+        try:
+            header = self.view.header()
+        except FormatError:
+            return None
+        return None if header is None else header.previous_digest
 
 
 def examine(

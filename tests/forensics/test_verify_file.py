@@ -53,10 +53,17 @@ def test_without_a_key_it_is_unverifiable_at_best(recording: Recording) -> None:
     assert set("".join(row.letters for row in report.segments)) == {Letter.UNVERIFIABLE.value}
 
 
-def test_another_cameras_key_finds_another_camera(recording: Recording) -> None:
+def test_another_cameras_key_is_named_as_the_wrong_key_and_not_taken_for_tampering(
+    recording: Recording, tmp_path: Path
+) -> None:
     report = verify(recording.path, camera_key(2).public)
-    assert (report.verdict, report.exit_code) == (Verdict.TAMPERED, 3)
-    assert any("another camera" in cause for cause in report.conclusion.causes)
+    assert (report.verdict, report.exit_code) == (Verdict.UNVERIFIABLE, 3)
+    (cause,) = report.conclusion.causes
+    assert f"is of camera {recording.camera.camera_id.hex()}, and the key given is not" in cause
+    assert {row.verdict for row in report.segments} == {Verdict.UNVERIFIABLE}
+    assert "TAMPERED" not in report.text()
+    hurt = write_units(tmp_path / "hurt.mp4", flip_slice(recording.units()))
+    assert verify(hurt, camera_key(2).public).verdict is Verdict.TAMPERED  # it contradicts itself
 
 
 def test_the_report_names_segment_and_picture(recording: Recording, tmp_path: Path) -> None:

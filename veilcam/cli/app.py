@@ -6,6 +6,7 @@ import typer
 
 from veilcam.cli import (
     camera,
+    case,
     config,
     decode,
     demo,
@@ -43,6 +44,7 @@ app = typer.Typer(
 for module in (demo, protect, detect, subscribe, verify, decode, evaluate, doctor, version):
     module.register(app)
 app.add_typer(keys.app, name="keys")
+app.add_typer(case.app, name="case")
 app.add_typer(camera.app, name="camera")
 app.add_typer(config.app, name="config")
 app.add_typer(grant.app, name="grant")
