@@ -13,14 +13,23 @@ import numpy.typing as npt
 
 from base.errors import UsageError
 from base.frames import ClearFrame, ProtectedFrame
+from models.canvas import Canvas, Planes
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
-from models.pyramid import GATE_ONE, GatedPyramid
-from models.redraw import Redrawer
-from models.session import Array, Session, open_session
+from models.changes import ChangeFinder, Mask
+from models.looks import LookMemory
+from models.pyramid import GATE_ONE
+from models.session import Array
 
 CARD = "protector-v1.json"
 GATES_GRAPH = "protector-v1-gates.onnx"
 REDRAW_GRAPH = "protector-v1-redraw.onnx"
+
+GATE_STEP = 16
+"""Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
+MAX_HELD_S = 10.0
+"""All of a picture is drawn anew at least this often, whatever the caller says."""
+MAX_HELD_PICTURES = 600
+"""The same where times stand still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,61 +51,89 @@ class GateMap:
         return float(self.gates.mean()) / GATE_ONE
 
 
-class _Size:
-    """Buffers and sessions for one picture size, padded to the network's multiple."""
+class _Video:
+    """What is remembered of the pictures before: what was found, and with ``hold`` what was drawn."""
 
-    def __init__(
-        self, height: int, width: int, card: ModelCard, graphs: tuple[bytes, bytes], threads: int
-    ) -> None:
-        multiple = card.size_multiple
-        padded = (-(-height // multiple) * multiple, -(-width // multiple) * multiple)
-        self.height, self.width = height, width
-        self.luma = np.zeros((1, 1, *padded), np.uint8)
-        self.chroma = np.zeros((1, 2, padded[0] // 2, padded[1] // 2), np.uint8)
-        self.kept_luma = np.zeros_like(self.luma)
-        self.kept_chroma = np.zeros_like(self.chroma)
-        self.luma_pyramid = GatedPyramid(*padded, card.bands)
-        self.chroma_pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1)
-        self.held: tuple[Array, Array] | None = None  # gates and thresholds in force
-        self.newest: Array | None = None  # gates as the network gave them last
-        self.age = 0  # pictures since then
-        self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
-        self.redraw = Redrawer(graphs[1], (self.luma, self.chroma), threads)
+    def __init__(self, canvas: Canvas, *, refresh: int, hold: bool) -> None:
+        self._canvas = canvas
+        self._looks = LookMemory(refresh)
+        self._finder = ChangeFinder(*canvas.padded) if hold else None
+        self._last: Planes | None = None
+        self._gates: Array | None = None  # with which every block was drawn
+        self._renewed_us = 0
+        self._num_held = 0  # pictures since all was drawn
 
-    def load(self, frame: ClearFrame) -> None:
-        """Copy the planes in and repeat their last row and column over the padding."""
-        for buffer, plane in (
-            (self.luma[0, 0], frame.luma_hw),
-            (self.chroma[0, 0], frame.cb_hw),
-            (self.chroma[0, 1], frame.cr_hw),
-        ):
-            height, width = plane.shape
-            buffer[:height, :width] = plane
-            buffer[height:, :width] = plane[-1]
-            buffer[:, width:] = buffer[:, width - 1 : width]
+    def draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
+        """The loaded picture and the gates it was drawn with."""
+        canvas = self._canvas
+        if self._finder is None:
+            if self._looks.is_due(changing=True):
+                self._looks.add(*canvas.look())
+            gates, thresholds = self._looks.in_force
+            return canvas.draw(gates, thresholds), gates
+        blocks = self._finder.changed(canvas.luma[0, 0], canvas.chroma[0])
+        renew = renew or self._is_stale(time_us)
+        if self._looks.is_due(changing=bool(blocks.any())) or renew:
+            self._looks.add(*canvas.look())
+        gates, thresholds = self._looks.in_force
+        gates = gates // GATE_STEP * GATE_STEP
+        if self._last is None or self._gates is None or renew:
+            blocks[:] = True
+            self._renewed_us, self._num_held = time_us, 0
+            self._last, self._gates = canvas.draw(gates, thresholds), gates
+        else:
+            blocks = _dilated(blocks) | _closing(gates, self._gates)
+            self._num_held += 1
+            if blocks.any():
+                self._last = canvas.draw_over(self._last, blocks, gates, thresholds)
+                cells = blocks.repeat(2, 0).repeat(2, 1)
+                self._gates = np.where(cells, gates, self._gates)
+        self._finder.drawn(blocks)
+        return self._last, self._gates
+
+    def _is_stale(self, time_us: int) -> bool:
+        age_s = (time_us - self._renewed_us) / 1e6
+        return not 0 <= age_s < MAX_HELD_S or self._num_held >= MAX_HELD_PICTURES
 
 
-def _widened(gates: Array) -> Array:
-    """Every block as shut as the most shut of its eight neighbours: [1, bands, h, w]."""
-    kernel = np.ones((3, 3), np.uint8)
-    return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates[0]])[None]
+def _closing(gates: Array, drawn: Array) -> Mask:
+    """Blocks of 16x16 in which something must be shut more than it was drawn: [H/16, W/16]."""
+    cells = (gates < drawn).any((0, 1))
+    return np.asarray(cells[::2, ::2] | cells[1::2, ::2] | cells[::2, 1::2] | cells[1::2, 1::2])
+
+
+def _dilated(blocks: Mask) -> Mask:
+    """With the eight neighbours: hides seams, and draws anew what a moving thing is about to cover."""
+    if not blocks.any():
+        return blocks
+    return np.asarray(cv2.dilate(blocks.view(np.uint8), np.ones((3, 3), np.uint8))).view(np.bool_)
 
 
 class Protector:
     """The generator. Frames of any even size; safe to call from several threads, one frame at a time.
 
     Guards nothing by itself: the caller decides where the clear frame goes. Deterministic for
-    the same weights, backend and input (with ``refresh`` above 1: the same inputs so far).
+    the same weights, backend and input (of a video: the same inputs so far).
     """
 
-    def __init__(self, card: ModelCard, graphs: tuple[bytes, bytes], threads: int, refresh: int = 1) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        graphs: tuple[bytes, bytes],
+        threads: int,
+        refresh: int = 1,
+        *,
+        hold: bool = False,
+    ) -> None:
         if refresh < 1:
             raise UsageError(f"refresh: expected 1 or more pictures, got {refresh}")
         self._card = card
-        self._refresh = refresh
         self._graphs = graphs
         self._threads = threads
-        self._size: _Size | None = None
+        self._refresh = refresh
+        self._hold = hold
+        self._canvas: Canvas | None = None
+        self._video: _Video | None = None
         self._lock = threading.Lock()
 
     @property
@@ -112,57 +149,57 @@ class Protector:
     @property
     def backend(self) -> str:
         """Run-time in use; ``not chosen yet`` before the first frame."""
-        return self._size.gate_net.name if self._size else "not chosen yet"
+        return self._canvas.gate_net.name if self._canvas else "not chosen yet"
 
-    def protect(self, frame: ClearFrame) -> ProtectedFrame:
-        """The cartoon of ``frame``, same size and time."""
-        return self.protect_with_map(frame)[0]
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
+        """The cartoon of ``frame``, same size and time.
 
-    def protect_with_map(self, frame: ClearFrame) -> tuple[ProtectedFrame, GateMap]:
+        With ``renew`` all of it is drawn anew: for the pictures that the encoder codes by themselves.
+        """
+        return self.protect_with_map(frame, renew=renew)[0]
+
+    def protect_with_map(self, frame: ClearFrame, *, renew: bool = False) -> tuple[ProtectedFrame, GateMap]:
         """The cartoon and the map of what was destroyed (for audits and pictures)."""
         with self._lock:
-            size = self._sized(frame.height, frame.width)
-            size.load(frame)
-            gates, thresholds = self._maps(size)
-            size.kept_luma[0, 0] = size.luma_pyramid(size.luma[0, 0], gates[0], thresholds[0])
-            for index in range(2):
-                kept = size.chroma_pyramid(size.chroma[0, index], gates[0, 1:], thresholds[0, 1:])
-                size.kept_chroma[0, index] = kept
-            luma, cb, cr = size.redraw(size.kept_luma, size.kept_chroma)
+            canvas = self._sized(frame.height, frame.width)
+            canvas.load(frame)
+            if self._video is None:
+                gates, thresholds = canvas.look()
+                planes = canvas.draw(gates, thresholds)
+            else:
+                planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
-            drawn = ProtectedFrame(luma[:rows, :columns], cb[half], cr[half], frame.time_us)
+            drawn = ProtectedFrame(
+                planes.luma[:rows, :columns], planes.cb[half], planes.cr[half], frame.time_us
+            )
             return drawn, GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
 
-    def _maps(self, size: _Size) -> tuple[Array, Array]:
-        """Gates and thresholds for the picture loaded; see ``refresh`` of :func:`load_protector`."""
-        if self._refresh == 1:
-            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
-            return gates, thresholds
-        if size.held is None or size.age >= self._refresh:
-            gates, thresholds = size.gate_net.run(size.luma, size.chroma)
-            safe = gates if size.newest is None else np.minimum(gates, size.newest)
-            size.newest, size.age = gates, 0
-            size.held = (_widened(safe), thresholds)
-        size.age += 1
-        return size.held
-
-    def _sized(self, height: int, width: int) -> _Size:
-        if self._size is None or (self._size.height, self._size.width) != (height, width):
-            self._size = _Size(height, width, self._card, self._graphs, self._threads)
-        return self._size
+    def _sized(self, height: int, width: int) -> Canvas:
+        canvas = self._canvas
+        if canvas is None or (canvas.height, canvas.width) != (height, width):
+            canvas = self._canvas = Canvas(height, width, self._card, self._graphs, self._threads)
+            is_video = self._refresh > 1 or self._hold
+            self._video = _Video(canvas, refresh=self._refresh, hold=self._hold) if is_video else None
+        return canvas
 
 
-def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None, refresh: int = 1) -> Protector:
+def load_protector(
+    *, folder: Path = WEIGHTS, threads: int | None = None, refresh: int = 1, hold: bool = False
+) -> Protector:
     """The protector shipped with veilcam, checked against its card.
 
     Args:
         folder: where card and graphs lie.
         threads: for one frame; all cores (at most 4) if None.
         refresh: look for what must be hidden in every n-th picture only. Above 1 the pictures are taken
-            as a video: a block stays as coarse as the last two looks asked for, and so do its eight
+            as a video: a block stays as coarse as the last looks asked for, and so do its eight
             neighbours, so that a face may move 8 pixels between two looks. With 1 every picture
             stands for itself.
+        hold: the pictures are a video, and 16x16 blocks that have not changed keep their pixels: several
+            times faster and cheaper to code with a fixed camera. A held block repeats what was shown
+            before and is drawn anew when anything in it must be shut more than it was. All is drawn anew
+            when ``protect`` is asked to, and every 10 seconds.
 
     Raises:
         AuthenticationFailed: a weights file is not the one on the card.
@@ -170,4 +207,4 @@ def load_protector(*, folder: Path = WEIGHTS, threads: int | None = None, refres
     """
     card = read_card(folder / CARD)
     graphs = (read_weights(card, GATES_GRAPH, folder), read_weights(card, REDRAW_GRAPH, folder))
-    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1), refresh)
+    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1), refresh, hold=hold)

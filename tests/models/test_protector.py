@@ -14,7 +14,7 @@ from base.errors import MissingDependency, UsageError
 from base.frames import ClearFrame
 from models import Protector, load_protector, read_card
 from models.card import WEIGHTS, read_weights
-from models.protector import CARD
+from models.protector import CARD, MAX_HELD_S
 from models.session import BACKEND_VARIABLE
 
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
@@ -162,3 +162,76 @@ def test_between_two_looks_every_block_stays_as_coarse_as_its_neighbours_and_the
 def test_a_refresh_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="got 0"):
         load_protector(refresh=0)
+
+
+def _still(brighter: int = 0, time_us: int = 0) -> ClearFrame:
+    """A real scene at rest; a little light more does not count as a change."""
+    luma = np.minimum(_sample_luma()[:192, :256], 250) + np.uint8(brighter)
+    chroma = np.full((96, 128), 128, np.uint8)
+    return ClearFrame(luma, chroma, chroma, time_us)
+
+
+def _with_box(frame: ClearFrame, left: int, time_us: int) -> ClearFrame:
+    """The frame with a dark upright box of a distant person's size."""
+    luma = frame.luma_hw.copy()
+    luma[80:120, left : left + 16] = 255 - luma[80:120, left : left + 16]
+    return ClearFrame(luma, frame.cb_hw, frame.cr_hw, time_us)
+
+
+def test_a_still_scene_is_drawn_once_and_is_what_drawing_every_picture_gives() -> None:
+    held = load_protector(threads=1, hold=True)
+    drawn_always = load_protector(threads=1, hold=True)
+    for picture in range(12):
+        drawn = held.protect(_still(time_us=picture))
+        wanted = drawn_always.protect(_still(time_us=picture), renew=True)
+        assert drawn.time_us == picture
+        np.testing.assert_array_equal(drawn.luma_hw, wanted.luma_hw)
+        np.testing.assert_array_equal(drawn.cb_hw, wanted.cb_hw)
+
+
+def test_held_pictures_follow_what_moves_and_leave_no_trail() -> None:
+    held = load_protector(threads=1, hold=True)
+    whole = load_protector(threads=1, refresh=1)
+    repeated = 0.0
+    before: Plane | None = None
+    for step in range(14):
+        frame = _with_box(_still(), 20 + 12 * step, step * 40_000)
+        drawn, gates = held.protect_with_map(frame)
+        wanted, asked = whole.protect_with_map(frame)
+        assert (gates.gates <= asked.gates).all()  # nowhere more open than a look at this very picture
+        left = slice(0, 4 + 12 * step)  # where the box has been
+        trail = cv2.blur(np.abs(drawn.luma_hw[:, left].astype(np.float32) - wanted.luma_hw[:, left]), (8, 8))
+        coarser = (gates.gates < asked.gates).any(0).repeat(8, 0).repeat(8, 1)[:, left]
+        near = cv2.dilate(coarser.astype(np.uint8), np.ones((129, 129), np.uint8)) > 0
+        assert trail[~near].max(initial=0) < 4
+        if before is not None:
+            repeated += float((drawn.luma_hw == before).mean())
+        before = drawn.luma_hw
+    assert repeated / 13 > 0.5
+
+
+def test_renewing_draws_every_block_from_the_picture_at_hand() -> None:
+    held = load_protector(threads=1, hold=True)
+    first = held.protect(_still()).luma_hw
+    assert (held.protect(_still(brighter=1)).luma_hw == first).mean() > 0.9
+    renewed = held.protect(_still(brighter=1), renew=True).luma_hw
+    assert (renewed.astype(np.int16) - first).mean() > 0.8
+
+
+@pytest.mark.parametrize("later_us", [int(MAX_HELD_S * 1e6), -1])
+def test_no_error_stays_longer_than_ten_seconds_even_if_times_jump(later_us: int) -> None:
+    held = load_protector(threads=1, hold=True)
+    first = held.protect(_still()).luma_hw
+    assert (held.protect(_still(brighter=1, time_us=1_000)).luma_hw == first).mean() > 0.9
+    late = held.protect(_still(brighter=1, time_us=later_us)).luma_hw
+    assert (late.astype(np.int16) - first).mean() > 0.8
+
+
+def test_a_held_picture_already_handed_out_is_never_written_to_again() -> None:
+    held = load_protector(threads=1, hold=True)
+    handed = [held.protect(_with_box(_still(), 20 + 30 * step, step)) for step in range(4)]
+    again = load_protector(threads=1, hold=True)
+    for step, drawn in enumerate(handed):
+        np.testing.assert_array_equal(
+            again.protect(_with_box(_still(), 20 + 30 * step, step)).luma_hw, drawn.luma_hw
+        )

@@ -1,0 +1,94 @@
+"""Buffers and networks for pictures of one size: draws whole pictures, or only the tiles that changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from base.frames import ClearFrame
+from models.card import ModelCard
+from models.changes import BLOCK, Mask
+from models.pyramid import GatedPyramid, Level, pool
+from models.redraw import Redrawer
+from models.session import Array, Session, open_session
+from models.tiles import TILE, TileDrawer
+
+WHOLE_SHARE = 0.5
+"""Share of tiles from which on drawing the whole picture is no slower."""
+
+
+class Planes(NamedTuple):
+    """Luma [H, W], cb and cr [H/2, W/2] of the padded picture."""
+
+    luma: Array
+    cb: Array
+    cr: Array
+
+
+class Canvas:
+    """One picture at a time, padded to the network's multiple. Not for two threads at once."""
+
+    def __init__(
+        self, height: int, width: int, card: ModelCard, graphs: tuple[bytes, bytes], threads: int
+    ) -> None:
+        multiple = card.size_multiple
+        padded = (-(-height // multiple) * multiple, -(-width // multiple) * multiple)
+        self.height, self.width, self.padded = height, width, padded
+        self.luma = np.zeros((1, 1, *padded), np.uint8)
+        self.chroma = np.zeros((1, 2, padded[0] // 2, padded[1] // 2), np.uint8)
+        self._half = np.empty((padded[0] // 2, padded[1] // 2), np.uint8)
+        self._finest = Level(*padded)
+        self._pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1, channels=3)
+        self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
+        self._redraw = Redrawer(graphs[1], (self.luma, self.chroma), threads)
+        self._tiles = TileDrawer(*padded, card.bands, self._redraw)
+
+    def load(self, frame: ClearFrame) -> None:
+        """Copy the planes in and repeat their last row and column over the padding."""
+        for buffer, plane in (
+            (self.luma[0, 0], frame.luma_hw),
+            (self.chroma[0, 0], frame.cb_hw),
+            (self.chroma[0, 1], frame.cr_hw),
+        ):
+            height, width = plane.shape
+            buffer[:height, :width] = plane
+            buffer[height:, :width] = plane[-1]
+            buffer[:, width:] = buffer[:, width - 1 : width]
+
+    def look(self) -> tuple[Array, Array]:
+        """The network's gates and thresholds for the loaded picture, each [1, bands, H/8, W/8]."""
+        gates, thresholds = self.gate_net.run(self.luma, self.chroma)
+        return gates, thresholds
+
+    def draw(self, gates: Array, thresholds: Array) -> Planes:
+        """The loaded picture, drawn; freshly allocated."""
+        luma = self.luma[0, 0]
+        half = pool(luma, self._half)
+        # Luma at half its size and chroma share their gates: from here down they are three channels of one.
+        rebuilt = self._pyramid(cv2.merge([half, *self.chroma[0]]), gates[0, 1:], thresholds[0, 1:])
+        rebuilt_half, *rebuilt_chroma = cv2.split(rebuilt)
+        kept = self._finest.rebuild(luma, half, rebuilt_half, gates[0, 0], thresholds[0, 0])
+        return Planes(*self._redraw(kept[None, None], np.stack(rebuilt_chroma)[None]))
+
+    def draw_over(self, last: Planes, blocks: Mask, gates: Array, thresholds: Array) -> Planes:
+        """``last`` with some 16x16 blocks drawn anew from the loaded picture; freshly allocated.
+
+        The new blocks are those of :meth:`draw`, but for the outermost four pixels of the padded picture.
+        """
+        share = TILE // BLOCK
+        rows, columns = blocks.shape
+        tiles = blocks.reshape(rows // share, share, columns // share, share).any((1, 3))
+        if tiles.mean() > WHOLE_SHARE:
+            return _pasted(last, self.draw(gates, thresholds), blocks)
+        fresh = Planes(*(plane.copy() for plane in last))
+        self._tiles(fresh, (self.luma[0, 0], self.chroma[0]), (gates[0], thresholds[0]), tiles, blocks)
+        return fresh
+
+
+def _pasted(last: Planes, new: Planes, blocks: Mask) -> Planes:
+    for old_plane, new_plane in zip(last, new, strict=True):
+        held = cv2.resize((~blocks).view(np.uint8), new_plane.shape[::-1], interpolation=cv2.INTER_NEAREST)
+        cv2.copyTo(old_plane, held, new_plane)
+    return new

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from base.frames import ClearFrame
+from models import read_card
+from models.canvas import Canvas
+from models.card import WEIGHTS, read_weights
+from models.protector import CARD, GATES_GRAPH, REDRAW_GRAPH
+from models.pyramid import GATE_ONE
+
+HEIGHT, WIDTH = 256, 448
+Plane = npt.NDArray[np.uint8]
+
+
+@pytest.fixture(scope="module")
+def canvas() -> Canvas:
+    card = read_card(WEIGHTS / CARD)
+    graphs = (read_weights(card, GATES_GRAPH), read_weights(card, REDRAW_GRAPH))
+    return Canvas(HEIGHT, WIDTH, card, graphs, threads=1)
+
+
+def _frame(seed: int) -> ClearFrame:
+    rng = np.random.default_rng(seed)
+
+    def plane(rows: int, columns: int) -> Plane:
+        small = rng.integers(0, 256, (rows // 6, columns // 6), dtype=np.uint8)
+        return np.asarray(cv2.resize(small, (columns, rows), interpolation=cv2.INTER_CUBIC), np.uint8)
+
+    half = (HEIGHT // 2, WIDTH // 2)
+    return ClearFrame(plane(HEIGHT, WIDTH), plane(*half), plane(*half), 0)
+
+
+def _maps(seed: int) -> tuple[Plane, Plane]:
+    rng = np.random.default_rng(seed)
+    shape = (1, 6, HEIGHT // 8, WIDTH // 8)
+    return rng.integers(0, GATE_ONE + 1, shape, dtype=np.uint8), rng.integers(0, 26, shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2, 0.9])
+def test_blocks_drawn_by_themselves_are_those_of_the_whole_picture(canvas: Canvas, share: float) -> None:
+    canvas.load(_frame(1))
+    last = canvas.draw(*_maps(1))
+    kept = [plane.copy() for plane in last]
+    canvas.load(_frame(2))
+    maps = _maps(2)
+    wanted = canvas.draw(*maps)
+    blocks = np.random.default_rng(3).random((HEIGHT // 16, WIDTH // 16)) < share
+    assert blocks.any()
+    got = canvas.draw_over(last, blocks, *maps)
+    for index, (plane, whole, before) in enumerate(zip(got, wanted, kept, strict=True)):
+        side = 16 if index == 0 else 8
+        drawn = blocks.repeat(side, 0).repeat(side, 1)
+        np.testing.assert_array_equal(plane[~drawn], before[~drawn])
+        edge = side // 4  # the network pads the picture's border with nothing, a tile's with the picture
+        inner = np.s_[edge:-edge, edge:-edge]
+        difference = np.abs(plane.astype(np.int16) - whole)
+        assert difference[inner][drawn[inner]].max() <= 1  # sums in another order
+        assert (difference[inner][drawn[inner]] > 0).mean() < 0.001
+    for plane, before in zip(last, kept, strict=True):
+        np.testing.assert_array_equal(plane, before)  # handed out already
+
+
+def test_the_gates_graph_looks_at_the_loaded_picture(canvas: Canvas) -> None:
+    canvas.load(_frame(1))
+    gates, thresholds = canvas.look()
+    assert gates.shape == thresholds.shape == (1, 6, HEIGHT // 8, WIDTH // 8)
+    assert gates.max() <= GATE_ONE
