@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-import cv2
-import numpy as np
-
 from base.errors import UsageError, VeilError
-from base.frames import ClearFrame, Plane, ProtectedFrame
+from base.frames import ClearFrame, ProtectedFrame
 from camera.broadcast import Broadcast
+from camera.fitting import fitted
 from camera.publisher import CodingOptions, Publisher
 from camera.rendition import SubRendition
 from camera.sources.captured import Captured, Source
@@ -218,6 +216,7 @@ class Pipeline:
             width=width,
             height=height,
             sealed_mode=publisher.sealed_mode,
+            pixels=publisher.pixels,
             protector=self._protector.backend,
             error="" if self.error is None else f"{type(self.error).__name__}: {self.error}",
             stages=meter.stage_times(),
@@ -242,7 +241,7 @@ class Pipeline:
             for captured in self._frames:
                 size = size or (captured.frame.width, captured.frame.height)
                 with self._meter.timed("protect"):
-                    protected = self._protector.protect(_fitted(captured.frame, size))
+                    protected = self._protector.protect(fitted(captured.frame, size))
                 if not self._protected.put((captured, protected)):
                     break
         finally:
@@ -266,21 +265,3 @@ class Pipeline:
             self._protected.abort()
             self._sub_broadcast.close()
             self.broadcast.close()
-
-
-def _fitted(frame: ClearFrame, size: tuple[int, int]) -> ClearFrame:
-    """The frame at the stream's size: a camera that comes back with another one is scaled to the first."""
-    width, height = size
-    if (frame.width, frame.height) == size:
-        return frame
-
-    def scaled(plane: Plane, columns: int, rows: int) -> Plane:
-        return np.asarray(cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA), np.uint8)
-
-    half = (width // 2, height // 2)
-    return ClearFrame(
-        scaled(frame.luma_hw, width, height),
-        scaled(frame.cb_hw, *half),
-        scaled(frame.cr_hw, *half),
-        frame.time_us,
-    )

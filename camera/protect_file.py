@@ -33,6 +33,7 @@ class ProtectedFile:
     width: int
     height: int
     sealed_mode: str
+    pixels: str  # off, low or high
     sealed_bytes: int  # of the original's packets
     num_bytes: int  # of the file
     seconds: float  # of work
@@ -94,6 +95,7 @@ def protect_file(
         stats.width,
         stats.height,
         stats.sealed_mode,
+        stats.pixels,
         stats.sealed_bytes,
         target.stat().st_size,
         time.monotonic() - began_s,

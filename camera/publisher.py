@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from base.errors import MediaError
+from base.errors import MediaError, UsageError
 from base.frames import ProtectedFrame
 from camera.broadcast import Broadcast
 from camera.cutter import CutRules, SegmentCutter
+from camera.fitting import fitted
 from camera.rendition import SubRendition
 from camera.sealed_layer import (
     CodedLayer,
@@ -26,9 +27,12 @@ from camera.stats import Meter
 from codec.h264 import ColourTags, ProtectedEncoder
 from codec.limits import FILE_UNIT_CAP_BYTES, LIVE_UNIT_CAP_BYTES
 from codec.packets import SealedPacket
+from codec.pixel_path import PixelHider
+from codec.pixels_record import PixelsRecord
 from codec.records import SealedMode
 from codec.sealer import SealedUnit, SealerParams, SegmentSealer
 from keys import CameraKey, EpochRing
+from models.pixels import PixelModel, load_pixel_model
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +53,7 @@ class CodingOptions:
     sealed_crf: float | None = None  # quality of a sealed layer coded here; None: the codec's default
     sealed_regions: tuple[int, int] | None = None  # columns, rows; None: the original is sealed as one
     sealed_preset: str | None = None  # None: the codec's default; a live camera's H.264 uses a faster one
+    pixels: str | None = None  # off, low, high: hide the original in the picture too; None: see choose_pixels
     crf: float = 26.0  # of the protected layer
     preset: str = "veryfast"
     max_bitrate_bps: int | None = None
@@ -102,6 +107,12 @@ class Publisher:
         return "" if self._opened is None else self._opened.mode.name.lower()
 
     @property
+    def pixels(self) -> str:
+        """Setting of the pixel path in use: off, low or high."""
+        pixels = None if self._opened is None else self._opened.sealer.params.pixels
+        return "off" if pixels is None else pixels.setting
+
+    @property
     def size(self) -> tuple[int, int]:
         """Width and height of the protected picture; zeros before the first."""
         return (0, 0) if self._opened is None else (self._opened.width, self._opened.height)
@@ -130,11 +141,16 @@ class Publisher:
         with self._meter.timed("seal_encode"):
             part = opened.layer.take(captured, cut=cut)
         opened.last_bytes = part.num_bytes
-        with self._meter.timed("encode"):
-            unit = opened.encoder.encode(protected, force_key=cut)
         if cut:
             key_requested.clear()
             self._begin(opened)
+        published = protected
+        if opened.hider is not None:
+            with self._meter.timed("hide"):
+                clear = fitted(captured.frame, (opened.width, opened.height))
+                published = opened.hider.hide(clear, protected)
+        with self._meter.timed("encode"):
+            unit = opened.encoder.encode(published, force_key=cut)
         with self._meter.timed("seal"):
             late, packets = (
                 (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
@@ -184,6 +200,8 @@ class Publisher:
         params = replace(opened.sealer.params, streams=opened.layer.streams, regions=opened.layer.regions)
         if opened.sealer.params != params:
             opened.sealer.params = params
+        if opened.hider is not None:
+            opened.hider.begin(opened.sealer.next_keys())
         if self._epochs is not None:
             self.epoch = self._epochs.current().epoch_id.hex()[:8]
 
@@ -202,6 +220,7 @@ class Publisher:
             threads=self._options.threads,
             colour=colour,
         )
+        model = choose_pixels(self._options.pixels, self._epochs)
         params = SealerParams(
             protected.width,
             protected.height,
@@ -211,6 +230,7 @@ class Publisher:
             mode,
             layer.streams,
             layer.regions,
+            None if model is None else PixelsRecord(model.setting, model.model_id),
         )
         cap = self._options.unit_cap_bytes
         if cap is None:
@@ -225,7 +245,9 @@ class Publisher:
             protected.height,
             mode.name.lower(),
         )
-        return _Opened(mode, layer, encoder, sealer, cutter, protected.width, protected.height, rate, colour)
+        hider = None if model is None else PixelHider(model)
+        size = protected.width, protected.height
+        return _Opened(mode, layer, encoder, sealer, cutter, *size, rate, colour, hider)
 
     def _layer(self, mode: SealedMode, captured: Captured, rate: Fraction) -> SealedLayer:
         if mode is SealedMode.NONE:
@@ -259,8 +281,24 @@ class _Opened:
     height: int
     rate: Fraction
     colour: ColourTags
+    hider: PixelHider | None = None
     num_units: int = 0
     last_bytes: int = 0
+
+
+def choose_pixels(wanted: str | None, epochs: EpochRing | None) -> PixelModel | None:
+    """The networks of the pixel path: ``low`` unless told otherwise, none where nobody could read it.
+
+    Raises:
+        UsageError: a setting without recipients, or an unknown one.
+    """
+    if wanted is None:
+        wanted = "off"
+    if wanted == "off":
+        return None
+    if epochs is None:
+        raise UsageError(f"pixels {wanted}: needs recipients")
+    return load_pixel_model(wanted)
 
 
 def _colour(captured: Captured) -> ColourTags:

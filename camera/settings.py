@@ -41,6 +41,7 @@ class CodingSettings(_Section):
     sealed_crf: float | None = Field(default=None, ge=0, le=63)
     sealed_preset: str | None = None
     sealed_regions: str | None = None  # COLSxROWS: tiles of the original that a grant can open singly
+    pixels: Literal["off", "low", "high"] | None = None  # hide the original in the picture too; not set: low
     crf: float = Field(default=26.0, ge=0, le=51)
     preset: str = "veryfast"
     max_bitrate_kbps: int | None = Field(default=None, ge=100, le=200_000)
@@ -122,6 +123,7 @@ class CameraSettings(_Section):
             sealed_crf=coding.sealed_crf,
             sealed_preset=coding.sealed_preset,
             sealed_regions=None if coding.sealed_regions is None else parse_split(coding.sealed_regions),
+            pixels=coding.pixels,
             crf=coding.crf,
             preset=coding.preset,
             max_bitrate_bps=None if coding.max_bitrate_kbps is None else coding.max_bitrate_kbps * 1000,

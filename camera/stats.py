@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-Stage = Literal["capture", "protect", "seal_encode", "encode", "seal", "send"]
-STAGES: tuple[Stage, ...] = ("capture", "protect", "seal_encode", "encode", "seal", "send")
+Stage = Literal["capture", "protect", "seal_encode", "hide", "encode", "seal", "send"]
+STAGES: tuple[Stage, ...] = ("capture", "protect", "seal_encode", "hide", "encode", "seal", "send")
 
 SourceState = Literal["opening", "running", "reconnecting", "ended", "failed"]
 PipelineState = Literal["new", "running", "stopping", "ended", "failed"]
@@ -59,6 +59,7 @@ class PipelineStats:
     width: int  # of the protected picture; 0 before the first
     height: int
     sealed_mode: str
+    pixels: str  # off, low or high
     protector: str  # back end name
     error: str  # "" while all is well
     stages: dict[Stage, StageTimes]

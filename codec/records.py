@@ -49,7 +49,12 @@ class SealedMode(IntEnum):
 
 
 _WHOLE_MODES = (SealedMode.NONE, SealedMode.COPY)  # nothing is coded here that could be split
-_KNOWN_EXTENSIONS = frozenset((PIXELS_RECORD, REGIONS_RECORD,))
+_KNOWN_EXTENSIONS = frozenset(
+    (
+        PIXELS_RECORD,
+        REGIONS_RECORD,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Rotations:
         """R z for latents of a part of the picture; ``cells`` is where it lies in the whole [C, rows, columns]."""
         channels, rows, columns = self.shape
         part = self._matrices.reshape(rows, columns, channels, channels)[cells[1:]]
-        return np.einsum("hwij,jhw->ihw", part, latents_chw, dtype=np.float32)
+        return np.asarray(np.einsum("hwij,jhw->ihw", part, latents_chw), np.float32)
 
     def turn_back(self, latents_chw: Float) -> Float:
         """R^T z in every cell of [C, rows, columns]."""
@@ -50,7 +50,8 @@ class Rotations:
 
     def _applied(self, product: str, latents_chw: Float) -> Float:
         flat = latents_chw.reshape(self.shape[0], -1)
-        return np.einsum(product, self._matrices, flat, dtype=np.float32).reshape(self.shape)
+        turned = np.asarray(np.einsum(product, self._matrices, flat), np.float32)
+        return turned.reshape(self.shape)
 
 
 def _gaussians(stream: PixelStream, count: int) -> npt.NDArray[np.float64]:

@@ -212,9 +212,7 @@ class SegmentSealer:
         self._next_epoch = epoch = self._current_epoch()
         if epoch is None:
             raise UsageError("pixel path: needs recipients")
-        return epoch.key.segment(
-            self._camera_key.camera_id, self.stream_id, epoch.epoch_id, self._next_index
-        )
+        return epoch.key.segment(self._camera_key.camera_id, self.stream_id, epoch.epoch_id, self._next_index)
 
     def _current_epoch(self) -> Epoch | None:
         return self._epochs.current() if self._epochs is not None else None

@@ -51,7 +51,7 @@ def _loaded(planes: Planes) -> _Loaded:
 
 
 class PixelModel:
-    """One setting's networks. Loads each graph when it is first needed: a camera never loads the receiver's."""
+    """One setting's networks; loads each graph when it is first needed, so a camera never the receiver's."""
 
     def __init__(self, card: ModelCard, folder: Path, threads: int) -> None:
         self._card = card
@@ -59,6 +59,7 @@ class PixelModel:
         self._threads = threads
         self._sessions: dict[str, OnnxRuntimeSession] = {}
         network = card.described["network"]
+        self.setting = str(network["setting"])
         self.channels = int(network["channels"])
         self.cell = int(network["cell"])
 

@@ -101,6 +101,7 @@ def export_pixels(networks: PixelNetworks, setting: str, folder: Path, described
         ),
     }
     network = {
+        "setting": setting,
         "channels": shape.channels,
         "cell": shape.cell,
         "size_multiple": 16,

@@ -125,6 +125,7 @@ class StandInCamera:
             width=self._size[0],
             height=self._size[1],
             sealed_mode="h264",
+            pixels="off",
             protector="stand-in",
             error="",
             stages=self._meter.stage_times(),

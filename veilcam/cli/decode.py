@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,19 @@ from veilcam.cli.output import Output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from forensics.canonical import JsonObject
+    from forensics.opening import Purpose
     from forensics.region_choice import RegionChoice
     from keys.source import KeySource
     from keys.wrap import Unwrapper
+
+
+class RecoveryPath(StrEnum):
+    """Where the original comes back from."""
+
+    SEALED = "sealed"
+    PIXELS = "pixels"
+    AUTO = "auto"
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +39,7 @@ def register(app: typer.Typer) -> None:
         "veilcam decode out.mp4 -o theft.mp4 --identity iris.identity --grant theft.grant --camera gate.pub",
         "veilcam decode out.mp4 -o person.mp4 --identity custodian.identity --regions 320,100,64,128@12-20",
         "veilcam decode out.mp4 -o person.mp4 -i custodian.identity --tracks t.jsonl --track 7 --tiles",
+        "veilcam decode recoded.mp4 -o seen.mp4 -i custodian.identity --path pixels --headers-from out.mp4",
     )
     app.command("decode", short_help="Get the original back with the key.", epilog=epilog)(decode)
 
@@ -89,6 +101,20 @@ def decode(
         bool,
         typer.Option("--from-start", help="A start later than the camera's is a gap too."),
     ] = False,
+    path: Annotated[
+        RecoveryPath,
+        typer.Option(
+            "--path",
+            help="sealed: the exact original. pixels: an approximation from the picture itself, for copies "
+            "that were coded again. auto: sealed, and the rest from pixels, in OUT's .restored.mp4.",
+        ),
+    ] = RecoveryPath.SEALED,
+    headers_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--headers-from", metavar="FILE", help="For pixels: a copy or sidecar that still has the headers."
+        ),
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why it is opened; goes into report and ledger.")] = "",
     case: Annotated[str, typer.Option(help="Case number; goes into report and ledger.")] = "",
     force: ForceFlag = False,
@@ -104,8 +130,10 @@ def decode(
     """
     from forensics.decode import DecodeOptions, report_path, tiles_path
     from forensics.decode import decode as decode_recording
+    from forensics.decode_report import Outcome
     from forensics.opening import Purpose
     from forensics.selection import parse_range
+    from keys.source import as_key_source
     from veilcam.cli.grant_files import opened_grant
     from veilcam.cli.key_files import camera_public_from, identities_from
     from veilcam.cli.paths import different_files, existing_file, new_file
@@ -131,11 +159,59 @@ def decode(
         tiles=tiles,
     )
     public = camera_public_from(camera) if camera else None
+    if path is RecoveryPath.PIXELS:
+        return _restore(
+            *(output, source, out, as_key_source(keys)),
+            purpose=purpose,
+            headers_from=headers_from,
+            force=force,
+        )
     with output.progress("decoding") as advance:
         report = decode_recording(source, out, keys, camera=public, options=options, advance=advance)
     output.say(report.text())
+    if path is RecoveryPath.AUTO and not report.is_complete:
+        delivered = frozenset(row.ordinal for row in report.opened if row.outcome is Outcome.DELIVERED)
+        restored = out.with_name(f"{out.stem}.restored.mp4")
+        return _restore(
+            *(output, source, restored, as_key_source(keys)),
+            purpose=purpose,
+            headers_from=headers_from,
+            force=force,
+            delivered=frozenset() if headers_from else delivered,
+            exact=report.as_json(),
+        )
     output.result(
         {"ok": report.exit_code == 0, "out": str(out) if report.output else None, **report.as_json()}
+    )
+    return report.exit_code
+
+
+def _restore(
+    output: Output,
+    source: Path,
+    out: Path,
+    keys: KeySource,
+    *,
+    purpose: Purpose,
+    headers_from: Path | None,
+    force: bool,
+    delivered: frozenset[int] = frozenset(),
+    exact: JsonObject | None = None,
+) -> int:
+    """The pixel path; ``exact`` is what the sealed path reported before, under --path auto."""
+    from forensics.pixels import RestoreOptions, restore_pixels
+
+    options = RestoreOptions(purpose=purpose, headers_from=headers_from, delivered=delivered, overwrite=force)
+    with output.progress("restoring") as advance:
+        report = restore_pixels(source, out, keys, options=options, advance=advance)
+    output.say(report.text())
+    output.result(
+        {
+            "ok": report.exit_code == 0,
+            "out": str(out) if report.output else None,
+            **report.as_json(),
+            **({} if exact is None else {"sealed": exact}),
+        }
     )
     return report.exit_code
 

@@ -28,6 +28,15 @@ Crf = Annotated[float, typer.Option(min=0, max=51, help="Quality of the protecte
 SealedCrf = Annotated[
     float | None, typer.Option(min=0, max=63, help="Quality of a sealed original that is coded here.")
 ]
+Pixels = Annotated[
+    Literal["off", "low", "high"] | None,
+    typer.Option(
+        "--pixels",
+        help="Also hide the original in the picture itself, so that an approximation of it comes back from "
+        "copies that were coded again. Default: low where there is a recipient. high costs more bits.",
+        show_default=False,
+    ),
+]
 SealedRegions = Annotated[
     str | None,
     typer.Option(
@@ -64,6 +73,7 @@ def protect(
     crf: Crf = 26.0,
     sealed_crf: SealedCrf = None,
     sealed_regions: SealedRegions = None,
+    pixels: Pixels = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -81,9 +91,10 @@ def protect(
     new_file(out, force=force)
     different_files(Path(source), out)
     camera_key = camera_key_from(camera)
-    epochs = epochs_for(camera_key, recipient or [], sealed)
+    epochs = epochs_for(camera_key, recipient or [], sealed, pixels)
     coding = CodingOptions(
         sealed=sealed,
+        pixels=pixels,
         crf=crf,
         sealed_crf=sealed_crf,
         sealed_regions=parse_split(sealed_regions) if sealed_regions else None,
@@ -116,6 +127,7 @@ def protect(
             "height": made.height,
             "sealed_mode": made.sealed_mode,
             "sealed_regions": sealed_regions,
+            "pixels": made.pixels,
             "sealed_bytes": made.sealed_bytes,
             "bytes": made.num_bytes,
             "seconds": round(made.seconds, 2),
@@ -125,16 +137,18 @@ def protect(
     )
 
 
-def epochs_for(camera_key: CameraKey, recipients: list[Path], sealed: Sealed | None) -> EpochRing | None:
-    """The epoch ring for the recipients' files; None where nothing is sealed.
+def epochs_for(
+    camera_key: CameraKey, recipients: list[Path], sealed: Sealed | None, pixels: str | None
+) -> EpochRing | None:
+    """The epoch ring for the recipients' files; None where nothing is sealed or hidden.
 
     Raises:
         UsageError: no recipient although something is sealed, or one although nothing is.
     """
     from keys import EpochRing
-    from veilcam.cli.key_files import recipients_from
+    from veilcam.cli.key_files import scoped_recipients_from
 
-    if sealed == "none":
+    if sealed == "none" and pixels in (None, "off"):
         if recipients:
             raise UsageError(
                 "--recipient: with --sealed none there is nothing to recover; leave one of them out"
@@ -142,4 +156,4 @@ def epochs_for(camera_key: CameraKey, recipients: list[Path], sealed: Sealed | N
         return None
     if not recipients:
         raise UsageError("--recipient: at least one is needed (veilcam keys recipient NAME makes one)")
-    return EpochRing(camera_key.camera_id, recipients_from(recipients))
+    return EpochRing(camera_key.camera_id, scoped_recipients_from(recipients))
