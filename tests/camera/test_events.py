@@ -12,6 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from analytics.camera_report import CameraReport
 from analytics.detections import DetectionRow
 from base.errors import FormatError, LimitExceeded, Malformed
 from camera.access import AccessToken, ListenAddress
@@ -274,3 +275,14 @@ def test_the_access_log_counts_repetitions_within_two_minutes_and_is_bounded() -
     for number in range(2000):
         log.note(f"10.0.{number}", "live-opened")
     assert len(log.entries()) == 500
+
+
+async def test_what_detect_reports_is_drawn_by_the_page(camera: StandInCamera) -> None:
+    async with (
+        serving(camera, TOKEN) as (url, _, _, http),
+        http.get(url + "/api/v1/events/stream") as stream,
+    ):
+        with CameraReport(url + "/whep", TOKEN) as report:
+            report.take(PICTURE)
+            (name, boxes) = (await messages(stream, 1))[0]
+        assert (name, boxes["detections"][0]["label"]) == ("detections", "person")

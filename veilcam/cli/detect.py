@@ -20,6 +20,7 @@ from veilcam.cli.output import Output
 if TYPE_CHECKING:
     from analytics.detector import Detector
     from analytics.stream import FrameStream
+    from veilcam.cli.detect_listeners import Listeners
 
 TOKEN_VARIABLE = "VEILCAM_TOKEN"  # noqa: S105  # the variable's name, not a token
 
@@ -30,6 +31,8 @@ def register(app: typer.Typer) -> None:
         "veilcam detect out.mp4",
         "veilcam detect out.mp4 --detector hog --annotate boxes.mp4 -o detections.jsonl",
         "veilcam detect http://127.0.0.1:8080/whep --seconds 10 --label person",
+        "veilcam detect http://127.0.0.1:8080/whep --report --out /dev/null --force",
+        "veilcam detect http://127.0.0.1:8080/whep --events mqtt://broker/veilcam --events events.jsonl",
     )
     app.command("detect", short_help="Find objects in a protected video, without a key.", epilog=epilog)(
         detect
@@ -54,16 +57,26 @@ def detect(
     min_score: Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out weaker detections.")] = 0.3,
     every: Annotated[int, typer.Option(min=1, help="Look at every N-th picture only.")] = 1,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Stop after so long (live streams).")] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Send the boxes to the camera: its page draws them.")
+    ] = False,
+    events: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TARGET", help="Events to mqtt[s]://..., http(s)://... or a file; repeat."),
+    ] = None,
+    camera_name: Annotated[str, typer.Option(metavar="NAME", help="The camera's name in events.")] = "camera",
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Detect objects in a protected video with an unmodified detector; needs no key.
 
     One JSON line per picture goes to standard output, or to the file of --out. With --json a summary follows
-    as the last line. A token for the URL is taken from VEILCAM_TOKEN.
+    as the last line. A token for the URL is taken from VEILCAM_TOKEN, one for a webhook or the password of a
+    broker from VEILCAM_EVENTS_TOKEN. An event is an object that appears, stays or goes.
     """
     from analytics.detector import DetectorConfig, load_detector
     from analytics.stream import open_frames
+    from veilcam.cli.detect_listeners import Listeners
     from veilcam.cli.paths import existing_file, new_file
 
     is_live = source.startswith(("http://", "https://"))
@@ -76,9 +89,19 @@ def detect(
         model = load_detector(
             detector, DetectorConfig(min_score=min_score), progress=lambda done, total: advance(done / total)
         )
-    stream = open_frames(source, every=every, token=os.environ.get(TOKEN_VARIABLE) if is_live else None)
-    with _closing_after(seconds, stream), _lines_to(out) as lines:
-        num_frames, found = _run(stream, model, labels=label, annotate=annotate, lines=lines, output=output)
+    token = os.environ.get(TOKEN_VARIABLE) if is_live else None
+    listeners = Listeners(source if report else None, events or (), camera_name, token)
+    stream = open_frames(source, every=every, token=token)
+    with _closing_after(seconds, stream), _lines_to(out) as lines, listeners:
+        num_frames, found = _run(
+            stream,
+            model,
+            labels=label,
+            annotate=annotate,
+            lines=lines,
+            output=output,
+            listeners=listeners,
+        )
     summary = {
         "ok": True,
         "source": source,
@@ -103,6 +126,7 @@ def _run(
     annotate: Path | None,
     lines: TextIO,
     output: Output,
+    listeners: Listeners,
 ) -> tuple[int, Counter[str]]:
     from analytics.detect import DetectProgress, run
     from veilcam.cli.signals import ending_in_order
@@ -127,6 +151,7 @@ def _run(
                 num_frames += 1
                 found.update(row["label"] for row in result["detections"])
                 print(json.dumps(result), file=lines, flush=True)
+                listeners.take(result)
     return num_frames, found
 
 
