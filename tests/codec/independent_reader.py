@@ -160,10 +160,26 @@ class Header:
             if len(blob) != {1: 80, 2: 1168}.get(suite[0], len(blob)):
                 raise FormatError("blob")
             self.stanzas.append((recipient, suite[0], blob))
-        if any(kind & 0x80 for kind, _ in records(rest)):
+        grids = [grid_size(body) for kind, body in records(rest) if kind == 0x82]
+        if any(kind & 0x80 and kind != 0x82 for kind, _ in records(rest)) or len(grids) > 1:
             raise FormatError("critical extension")
+        self.regions = grids[0] if grids else None
+        if grids and mode[0] < 2:
+            raise FormatError("regions without a coded original")
 
-    def sealed_key(self, identities: list[tuple[int, bytes]]) -> bytes:
+    def part_keys(
+        self, identities: list[tuple[int, bytes]], regions: list[int] | None
+    ) -> dict[int | None, bytes]:
+        """Keys by part; None names the only part of a segment that is not split."""
+        k_s = self.segment_key(identities)
+        whole = hkdf(k_s, b"veilcam sealed layer v1")
+        if self.regions is None:
+            return {None: whole}
+        chosen = range(self.regions) if regions is None else regions
+        keys: dict[int | None, bytes] = {} if regions is not None else {0: whole}
+        return keys | {r + 1: hkdf(k_s, b"veilcam sealed region v1" + bytes([r])) for r in chosen}
+
+    def segment_key(self, identities: list[tuple[int, bytes]]) -> bytes:
         for suite, private in identities:
             kem, key, public = recipient_keys(suite, private)
             mine = sha(b"veilcam recipient id v1", bytes([suite]), public)[:16]
@@ -172,8 +188,22 @@ class Header:
                     box = hpke.Suite(kem, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
                     k_e = box.decrypt(blob, key, b"veilcam epoch wrap v1" + self.camera + self.epoch)
                     place = self.camera + self.stream + self.epoch + self.index
-                    return hkdf(hkdf(k_e, b"veilcam segment key v1" + place), b"veilcam sealed layer v1")
+                    return hkdf(k_e, b"veilcam segment key v1" + place)
         raise NoMatchError
+
+
+def grid_size(body: bytes) -> int:
+    """How many regions a REGIONS record makes."""
+    width, height, columns, rows, rest = take(body, 4, 4, 1, 1)
+    inner = [columns[0] - 1, rows[0] - 1]
+    if not 1 <= columns[0] * rows[0] <= 64 or len(rest) != 4 * sum(inner):
+        raise FormatError("grid")
+    borders = [number(rest[at : at + 4]) for at in range(0, len(rest), 4)]
+    for size, line in ((width, borders[: inner[0]]), (height, borders[inner[0] :])):
+        edges = [0, *line, number(size)]
+        if edges != sorted(set(edges)) or any(border % 16 for border in line):
+            raise FormatError("border")
+    return columns[0] * rows[0]
 
 
 def recipient_keys(suite: int, private: bytes) -> tuple[hpke.KEM, Any, bytes]:
@@ -196,6 +226,7 @@ class Chain:
 
     def __init__(self) -> None:
         self.newest: dict[bytes, tuple[int, bytes, int]] = {}  # by stream: index, signature digest, last time
+        self.ended: dict[bytes, int] = {}  # by stream: index of the segment that has an end mark
         self.before = b""  # key of the segment just before
 
     def place(self, segment: Segment, start: int) -> str:
@@ -203,6 +234,8 @@ class Chain:
         stream, index = segment.key[:16], number(segment.key[16:])
         newest, returns = self.newest.get(stream), self.before[:16] not in (stream, b"")
         if segment.key == self.before or (newest and (returns or index <= newest[0])):
+            return "tampered"
+        if newest and self.ended.get(stream) == newest[0]:
             return "tampered"
         if returns and any(start < end for _, _, end in self.newest.values()):
             return "tampered"
@@ -217,9 +250,12 @@ class Chain:
 
 def holds(camera: bytes, body: bytes) -> bool:
     """Whether the camera signed this SIGNATURE."""
+    return signed_by(camera, body[-64:], b"veilcam segment signature v1" + body[:-64])
+
+
+def signed_by(camera: bytes, signature: bytes, message: bytes) -> bool:
     try:
-        message = b"veilcam segment signature v1" + body[:-64]
-        ed25519.Ed25519PublicKey.from_public_bytes(camera).verify(body[-64:], message)
+        ed25519.Ed25519PublicKey.from_public_bytes(camera).verify(signature, message)
     except InvalidSignature:
         return False
     return True
@@ -229,7 +265,7 @@ class Segment:
     """Units that follow one another and name the same segment, and strangers among them."""
 
     def __init__(self, units: list[Unit]) -> None:
-        self.units, self.signature = units, b""
+        self.units, self.signature, self.ends = units, b"", False
         self.key = next((unit.key for unit in units if unit.key), b"")
         self.own = [unit for unit in units if unit.key and unit.key == self.key]
         bodies = [unit.meta[0x82] for unit in self.own if unit.index == 0 and 0x82 in unit.meta]
@@ -237,20 +273,27 @@ class Segment:
         if self.header and self.header.stream + self.header.index != self.key:
             raise FormatError("header names another segment")
 
-    def packets(self, identities: list[tuple[int, bytes]]) -> list[bytes]:
+    def packets(self, identities: list[tuple[int, bytes]], regions: list[int] | None = None) -> list[bytes]:
         """PACKET bodies that open."""
         if self.header is None:
             return []
-        cipher = AESGCM(self.header.sealed_key(identities))
+        found: list[bytes] = []
+        for part, key in self.header.part_keys(identities, regions).items():
+            found += self._part_packets(self.header, part, AESGCM(key))
+        return found
+
+    def _part_packets(self, header: Header, part: int | None, cipher: AESGCM) -> list[bytes]:
         pieces: dict[int, bytes] = {}
         for unit in self.own:
             for body in unit.chunks:
                 segment, chunk, ciphertext = take(body, 8, 4)
-                aad = b"veilcam sealed chunk v1" + self.header.digest + self.header.camera
+                if part is not None and chunk[0] != part:
+                    continue
+                aad = b"veilcam sealed chunk v1" + header.digest + header.camera
                 try:
                     nonce = bytes(8) + chunk
                     plain = cipher.decrypt(nonce, ciphertext, aad + segment + chunk + unit.digest)
-                    pieces.setdefault(number(chunk), plain)
+                    pieces.setdefault(number(chunk) if part is None else number(chunk[1:]), plain)
                 except InvalidTag:
                     continue
         found, stream, following = [], b"", None
@@ -278,6 +321,8 @@ class Segment:
         if is_signed:
             newest = chain.newest.get(self.key[:16], (-1, b"", 0))
             chain.newest[self.key[:16]] = max(newest, (number(self.key[16:]), self.signature, max(times)))
+            if self.ends:
+                chain.ended[self.key[:16]] = number(self.key[16:])
         chain.before = self.key
         found = [VERDICTS[each] for each in letters] + [place]
         if is_signed is None:
@@ -303,6 +348,13 @@ class Segment:
         self.signature = sha(body)
         letters = self._letters([body[at : at + 64] for at in range(44, 44 + 64 * count, 64)])
         first = next((unit for unit in self.own if unit.index == 0), None)
+        if 0x04 in carrier.meta:
+            self.ends = signed_by(
+                camera, carrier.meta[0x04], b"veilcam end of stream v1" + self.key + self.signature
+            )
+            if not self.ends:
+                at = next(place for place, unit in enumerate(self.units) if unit is carrier)
+                letters = letters[:at] + "T" + letters[at + 1 :]
         if first and not (self.header and self._header_holds(self.header, body[8:40], first.sets)):
             letters = "T" + letters[1:]
         return True, letters
@@ -367,19 +419,22 @@ def read_vector(path: Path) -> tuple[dict[str, str], list[tuple[int, bytes]], li
 def run(path: Path) -> dict[str, str]:
     """What a vector's header should say, by this reader."""
     fields, identities, units = read_vector(path)
-    verdicts, letters, packets, chain = [], [], [], Chain()
+    verdicts, letters, packets, chain, ends = [], [], [], Chain(), False
+    regions = [int(each) for each in fields["regions"].split()] if "regions" in fields else None
     try:
         for segment in group([Unit(unit) for unit in units]):
             verdict, line = segment.check(bytes.fromhex(fields["camera"]), chain)
             verdicts.append(verdict)
             letters.append(line)
-            packets += segment.packets(identities)
+            ends = segment.ends
+            packets += segment.packets(identities, regions)
     except FormatError:
         return {"expect": "format error"}
     except NoMatchError:
         return {"expect": "no match"}
     worst = next(name for name in WORST if name in verdicts)
     return {
+        **({"ends": "yes"} if ends else {}),
         "expect": {"authentic": "success", "gaps": "gap"}.get(worst, worst),
         "verdicts": " ".join(verdicts),
         "letters": "|".join(letters),

@@ -25,6 +25,7 @@ UUID = bytes.fromhex("8f2c1d7e5b0a4e639c47b1e0d35a66f4")
 META, SEALED = 1, 2
 FRAME, HEADER, SIGNATURE = 0x81, 0x82, 0x83
 STREAM, PACKET, END = 0x81, 0x82, 0x84
+REGIONS, END_MARK = 0x82, 0x04
 BLOB_SIZE = {1: 80, 2: 1168}
 MAX_STANZAS, MAX_BLOB = 64, 4096
 
@@ -89,6 +90,7 @@ class Header:
     segment: bytes
     mode: int
     stanzas: tuple[tuple[bytes, int, bytes], ...]
+    regions: int | None = None
 
 
 @dataclass(slots=True)
@@ -185,7 +187,7 @@ def read_unit(annexb: bytes) -> Unit:
 def read_meta(unit: Unit, metas: list[bytes]) -> None:
     found: dict[int, bytes] = {}
     for kind, body in (record for meta in metas for record in records(Cursor(meta))):
-        if kind in (FRAME, HEADER, SIGNATURE):
+        if kind in (FRAME, HEADER, SIGNATURE, END_MARK):
             if kind in found:
                 raise Refused("a record twice")
             found[kind] = body
@@ -219,9 +221,25 @@ def read_header(body: bytes, frame: bytes) -> Header:
         if size > MAX_BLOB or BLOB_SIZE.get(suite, size) != size:
             raise Refused("stanza of a wrong length")
         stanzas.append((recipient, suite, c.take(size)))
-    if any(kind & 0x80 for kind, _ in records(c)):
-        raise Refused("unknown critical extension")
-    return Header(body, camera, epoch, frame[:24], mode, tuple(stanzas))
+    regions: int | None = None
+    for kind, extension in records(c):
+        if kind == REGIONS and regions is None and mode >= 2:
+            regions = read_regions(Cursor(extension))
+        elif kind & 0x80:
+            raise Refused("unknown critical extension, or REGIONS where it must not be")
+    return Header(body, camera, epoch, frame[:24], mode, tuple(stanzas), regions)
+
+
+def read_regions(c: Cursor) -> int:
+    width, height, columns, rows = c.u(4), c.u(4), c.u(1), c.u(1)
+    across, down = [c.u(4) for _ in range(columns - 1)], [c.u(4) for _ in range(rows - 1)]
+    if c.at != len(c.data) or not 1 <= columns * rows <= 64:
+        raise Refused("REGIONS of another length, or of no or too many regions")
+    for size, inner in ((width, across), (height, down)):
+        edges = [0, *inner, size]
+        if any(a >= b for a, b in pairwise(edges)) or any(edge % 16 for edge in inner):
+            raise Refused("REGIONS with borders that do not rise or lie off the grid")
+    return columns * rows
 
 
 def occurrences(units: list[Unit]) -> Iterator[list[Unit]]:
@@ -266,23 +284,39 @@ def derive(secret: bytes, info: bytes) -> bytes:
     return HKDF(SHA256(), 32, b"", info).derive(secret)
 
 
-def open_pieces(units: list[Unit], header: Header, key: bytes, result: Result) -> dict[int, bytes]:
+def part_labels(header: Header, regions: list[int] | None) -> dict[int | None, bytes]:
+    """By part: the HKDF info of its key; None is the only part of a segment without REGIONS."""
+    whole = b"veilcam sealed layer v1"
+    if header.regions is None:
+        return {None: whole}
+    chosen = range(header.regions) if regions is None else regions
+    labels: dict[int | None, bytes] = {0: whole} if regions is None else {}
+    return labels | {r + 1: b"veilcam sealed region v1" + bytes([r]) for r in chosen}
+
+
+def open_pieces(
+    units: list[Unit], header: Header, key: bytes, part: tuple[int | None, bytes], result: Result
+) -> dict[int, bytes]:
     names = header.camera_id + header.segment[:16] + header.epoch_id + header.segment[16:]
     segment_key = derive(key, b"veilcam segment key v1" + names)
-    cipher = AESGCM(derive(segment_key, b"veilcam sealed layer v1"))
+    wanted, info = part
+    cipher = AESGCM(derive(segment_key, info))
     digest = hashlib.sha256(header.body).digest()
     pieces: dict[int, bytes] = {}
     label = b"veilcam sealed chunk v1" + digest + header.camera_id
     for unit in units:
         for body in unit.sealed:
             chunk = body[8:12]
+            if wanted is not None and body[8:9] != bytes([wanted]):
+                continue
             aad = label + body[:12] + unit.picture_digest()
             try:
                 plain = cipher.decrypt(chunk.rjust(12, b"\x00"), body[12:], aad)
             except (InvalidTag, ValueError):
                 result.problems.append("a chunk does not open")
             else:
-                pieces.setdefault(int.from_bytes(chunk, "big"), plain)
+                count = chunk if wanted is None else chunk[1:]
+                pieces.setdefault(int.from_bytes(count, "big"), plain)
         if unit.frame and unit.frame[36] > len(unit.sealed):
             result.problems.append("chunks taken out")
     return pieces
@@ -371,7 +405,9 @@ def read_stream(body: bytes) -> tuple[int, str]:
     return index, codec
 
 
-def read(data: bytes, sizes: list[int], identities: list[Identity]) -> Result:
+def read(
+    data: bytes, sizes: list[int], identities: list[Identity], regions: list[int] | None = None
+) -> Result:
     """Open all segments of an Annex-B stream whose access units have these sizes in bytes."""
     ends = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
     units = [read_unit(data[start:end]) for start, end in pairwise(ends)]
@@ -380,11 +416,13 @@ def read(data: bytes, sizes: list[int], identities: list[Identity]) -> Result:
         result.problems += unit.refused
         result.format_error |= unit.header_refused is not None
     for group in occurrences(units):
-        open_occurrence(group, identities, result)
+        open_occurrence(group, identities, regions, result)
     return result
 
 
-def open_occurrence(group: list[Unit], identities: list[Identity], result: Result) -> None:
+def open_occurrence(
+    group: list[Unit], identities: list[Identity], regions: list[int] | None, result: Result
+) -> None:
     header = next((unit.header for unit in group if unit.header), None)
     if header is None:
         if any(unit.frame for unit in group):
@@ -395,6 +433,7 @@ def open_occurrence(group: list[Unit], identities: list[Identity], result: Resul
         return
     own = [unit for unit in group if unit.segment == header.segment]
     if any(unit.sealed for unit in own):
-        read_sealed(runs(open_pieces(own, header, key, result), result), result)
+        for part in part_labels(header, regions).items():
+            read_sealed(runs(open_pieces(own, header, key, part, result), result), result)
     else:
         result.problems.append("sealed layer taken out")

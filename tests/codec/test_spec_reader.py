@@ -17,7 +17,8 @@ NAMES = sorted(path.stem for path in VECTORS.glob("*.vec"))
 REFUSALS = ("no match", "format error")
 DAMAGED = {
     "clip_end", "clip_front", "critical_record", "flip_chunk", "flip_header", "flip_picture", "lost_key",
-    "lost_unit", "newer_version", "removed_meta", "resume", "stripped", "stripped_one",
+    "lost_unit", "newer_version", "regions_chunk_lost", "regions_flip", "removed_meta", "resume", "stripped",
+    "stripped_one",
 }  # fmt: skip
 """Vectors whose sealed layer lacks something; the other tampering is for the signature to find."""
 
@@ -38,7 +39,8 @@ def _packets(result: Result) -> tuple[int, str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reader_made_from_the_document_opens_what_the_vector_says(name: str) -> None:
     fields, identities, sizes, data = _load(name)
-    result = read(data, sizes, identities)
+    regions = [int(each) for each in fields["regions"].split()] if "regions" in fields else None
+    result = read(data, sizes, identities, regions)
     if fields["expect"] in REFUSALS:
         assert result.outcome == fields["expect"]
         assert not result.packets

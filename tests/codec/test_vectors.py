@@ -9,7 +9,7 @@ import pytest
 from tests.codec import independent_reader, vector_files
 
 VECTORS = sorted(vector_files.FOLDER.glob("*.vec"))
-ANSWERS = ("expect", "verdicts", "letters", "packets", "sha256")
+ANSWERS = ("expect", "ends", "verdicts", "letters", "packets", "sha256")
 
 
 def _expected(path: Path) -> dict[str, str]:
@@ -33,7 +33,8 @@ def test_every_outcome_has_a_vector() -> None:
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
 def test_our_reader_gives_what_the_vector_names(path: Path) -> None:
     vector = vector_files.load(path)
-    assert vector_files.results(vector.units, vector.camera, vector.secrets) == _expected(path)
+    regions = vector_files.regions_of(vector.fields)
+    assert vector_files.results(vector.units, vector.camera, vector.secrets, regions) == _expected(path)
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)

@@ -11,10 +11,10 @@ from pathlib import Path
 from base.errors import NoMatchingIdentity
 from codec.access_unit import AccessUnit
 from codec.reader import pack_block
-from codec.segments import read_segments
-from codec.unseal import Loss, open_segment
+from codec.segments import SegmentView, read_segments
+from codec.unseal import Loss, open_segment, unwrap_segment_epoch
 from codec.verify import SegmentEvidence, Verdict, check_segment
-from keys import CameraPublic, Identity
+from keys import CameraPublic, Identity, RegionKeys
 from keys.secret import SecretBytes
 from keys.suite import Suite
 
@@ -52,7 +52,10 @@ def load(path: Path) -> Vector:
 
 
 def results(
-    units: Sequence[bytes], camera: CameraPublic, secrets: Sequence[tuple[Suite, bytes]]
+    units: Sequence[bytes],
+    camera: CameraPublic,
+    secrets: Sequence[tuple[Suite, bytes]],
+    regions: Sequence[int] | None = None,
 ) -> dict[str, str]:
     """Expectation, verdicts, letters and packets by the product's reader."""
     identities = [Identity("vector", suite, SecretBytes(secret)) for suite, secret in secrets]
@@ -63,18 +66,37 @@ def results(
         if view.key is None:
             continue
         try:
-            opened = open_segment(view, identities)
+            opened = open_segment(view, _keys(view, identities, regions))
         except NoMatchingIdentity:
             return {"expect": "no match"}
         if any(problem.loss is Loss.HEADER_DAMAGED for problem in opened.problems):
             return {"expect": "format error"}
-        packets += [bytes(packet) for packet in opened.packets]
+        found = (opened.packets, *(region.packets for region in opened.regions))
+        packets += [bytes(packet) for part in found for packet in part]
     verdicts = [segment.verdict for segment in evidence]
     worst = next(verdict for verdict in _WORST if verdict in verdicts)
     return {
         "expect": _EXPECT.get(worst, worst.value),
+        **({"ends": "yes"} if evidence[-1].ends_stream else {}),
         "verdicts": " ".join(verdict.value for verdict in verdicts),
         "letters": "|".join(segment.letters for segment in evidence),
         "packets": str(len(packets)),
         "sha256": hashlib.sha256(b"".join(pack_block(4, packet) for packet in packets)).hexdigest(),
     }
+
+
+def regions_of(fields: dict[str, str]) -> list[int] | None:
+    """The regions that a vector opens; None: everything."""
+    return [int(number) for number in fields["regions"].split()] if "regions" in fields else None
+
+
+def _keys(
+    view: SegmentView, identities: Sequence[Identity], regions: Sequence[int] | None
+) -> Sequence[Identity] | RegionKeys:
+    """What a reader holds: identities, or the keys of some regions alone."""
+    header = view.header() if regions is not None else None
+    if regions is None or header is None:
+        return identities
+    epoch = unwrap_segment_epoch(header, identities)
+    keys = epoch.segment(header.camera_id, header.stream_id, header.epoch_id, header.segment_index)
+    return RegionKeys({region: keys.region_key(region) for region in regions})

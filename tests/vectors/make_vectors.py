@@ -1,12 +1,14 @@
 """Writes tests/vectors/*.vec (docs/format.md, section 12): ``python -m tests.vectors.make_vectors``.
 
 Pictures and originals are coded by x264. HPKE and epoch keys are random, so that every run gives
-other bytes; run it when the format or the set of vectors changes, not otherwise.
+other bytes; run it when the format changes, or with the names of new vectors: ``... make_vectors NAME ...``.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,14 +20,26 @@ import numpy.typing as npt
 
 from base.frames import ProtectedFrame
 from codec.access_unit import AccessUnit
+from codec.chunks import SealedChunk, split_chunk_number
 from codec.h264 import ProtectedEncoder
 from codec.packets import SealedPacket, SealedStream, StreamKind
 from codec.reader import Tlv
-from codec.records import Meta, SealedMode
+from codec.records import Meta, SealedMode, end_message
+from codec.region_encoder import open_region_encoder
+from codec.regions import RegionGrid
 from codec.sealed_encoder import open_sealed_encoder
 from codec.sealer import SealerParams, SegmentSealer
 from codec.segments import view_unit
-from codec.sei import FORMAT_VERSION, VEILCAM_UUID, SeiKind, pack_message, pack_veilcam, veilcam_kind
+from codec.sei import (
+    FORMAT_VERSION,
+    VEILCAM_UUID,
+    SeiKind,
+    pack_message,
+    pack_veilcam,
+    read_veilcam,
+    veilcam_kind,
+)
+from codec.stream_info import region_extensions
 from keys import CameraKey, EpochRing, Identity
 from keys.secret import SecretBytes
 from keys.suite import Suite
@@ -72,6 +86,7 @@ def make(
     stream_byte: int = 0x51,
     start_us: int = START_US,
     cap_bytes: int = 160_000,
+    ends: bool = False,
 ) -> Made:
     """A stream of x264 pictures with x264 originals and PCM audio."""
     ring = EpochRing(camera.camera_id, [identity(suite).recipient for suite in suites])
@@ -96,8 +111,39 @@ def make(
         packets = _packets(clear, number, is_key=starts_segment) if mode is not SealedMode.NONE else []
         units += [done.unit for done in sealer.push(unit, packets, starts_segment=starts_segment)]
         number, starts_segment = number + 1, False
+    units += [done.unit for done in sealer.finish(ends_stream=ends)]
+    return Made(tuple(units), tuple(starts))
+
+
+def make_split(plan: str) -> Made:
+    """A stream whose original, 128 x 128 pixels, is split into 2 x 2 tiles."""
+    ring = EpochRing(CAMERA.camera_id, [identity(Suite.X25519).recipient])
+    clear = open_region_encoder("h264", _large_frame(0), 2, 2)
+    sound = replace(AUDIO, index=4, extensions=region_extensions(None, START_US))
+    params = SealerParams(
+        WIDTH, HEIGHT, Fraction(1, 90_000), b"\x0bvectors", 2, SealedMode.H264,
+        (*clear.streams(START_US), sound), clear.grid,
+    )  # fmt: skip
+    protected = ProtectedEncoder(WIDTH, HEIGHT, rate=25)
+    sealer = SegmentSealer(CAMERA, ring, params, stream_id=b"\x55" * 16)
+    units: list[AccessUnit] = []
+    starts = [number for number, kind in enumerate(plan) if kind == "K"]
+    for number in range(len(plan)):
+        is_key = number in starts
+        unit = protected.encode(_protected_frame(number, START_US), force_key=is_key)
+        packets = clear.encode(_large_frame(number), is_key, time_us=number * 40_000)
+        packets.append(SealedPacket(sound.index, True, number * 320, number * 320, 32, bytes([number]) * 64))
+        units += [done.unit for done in sealer.push(unit, packets, starts_segment=is_key)]
     units += [done.unit for done in sealer.finish()]
     return Made(tuple(units), tuple(starts))
+
+
+def _large_frame(number: int) -> av.VideoFrame:
+    rows, columns = np.mgrid[0:128, 0:128]
+    grey = np.asarray((rows * 3 + columns * 7 + number * 5 + (rows * columns) % 17) % 200 + 20, np.uint8)
+    return av.VideoFrame.from_ndarray(np.repeat(grey[:, :, None], 3, axis=2), format="rgb24").reformat(
+        format="yuv420p"
+    )
 
 
 def _protected_frame(number: int, start_us: int) -> ProtectedFrame:
@@ -156,6 +202,22 @@ def edit_header(unit: AccessUnit, edit: Callable[[bytes], bytes]) -> AccessUnit:
     return with_meta(unit, lambda meta: bytes(replace(meta, header=edit(meta.header or b""))))
 
 
+GRID_RECORD = bytes(RegionGrid.even(128, 128, 2, 2).record())
+
+
+def part_of(nal: bytes) -> int | None:
+    """The part of a split segment that a SEALED message is of."""
+    message = read_veilcam(nal) if veilcam_kind(nal) == SeiKind.SEALED else None
+    return None if message is None else split_chunk_number(SealedChunk.parse(message[1]).chunk_index)[0]
+
+
+def with_mark(meta: Meta) -> bytes:
+    """META of a segment's last unit, with an end mark that the camera would never have made there."""
+    digest = hashlib.sha256(meta.signature or b"").digest()
+    message = end_message(meta.frame.stream_id, meta.frame.segment_index, digest)
+    return bytes(replace(meta, end_mark=CAMERA.sign(message)))
+
+
 def remuxed(unit: AccessUnit, sets: tuple[bytes, ...]) -> bytes:
     """With all that muxers add: delimiter, parameter sets, filler, zeros, SEI of others; short codes."""
     own = tuple(nal for nal in unit.nals if nal not in sets)
@@ -178,6 +240,7 @@ class Vector:
     suites: Sequence[Suite] = (Suite.X25519,)
     secrets: Sequence[bytes] = ()
     camera: CameraKey = CAMERA
+    regions: Sequence[int] | None = None
 
     def write(self) -> None:
         units = [unit if isinstance(unit, bytes) else unit.annexb() for unit in self.units]
@@ -187,7 +250,9 @@ class Vector:
         lines += [f"camera: {self.camera.public.public_key.hex()}"]
         lines += [f"identity: {int(suite)} {secret.hex()}" for suite, secret in pairs]
         lines += ["units: " + " ".join(str(len(unit)) for unit in units)]
-        found = results(units, self.camera.public, pairs)
+        if self.regions is not None:
+            lines += ["regions: " + " ".join(map(str, self.regions))]
+        found = results(units, self.camera.public, pairs, self.regions)
         lines += [f"{key}: {value}" for key, value in found.items() if key != "expect"]
         assert found["expect"] == self.expect, (self.name, self.expect, found)
         body = base64.encodebytes(b"".join(units)).decode()
@@ -203,6 +268,14 @@ def vectors() -> list[Vector]:
     later_stream = make("KPPP", stream_byte=0x53, start_us=START_US + 3_600_000_000)
     foreign = make("KPPP|KPPP", camera=OTHER_CAMERA, stream_byte=0x54)
     small = make("KPPPPPPP", cap_bytes=1600)
+    split = make_split("KPPPKPPP")
+    s = split.units
+    ended = make("KPPP|KPPP", ends=True)
+    e = ended.units
+    one_gone = replace(s[5], nals=tuple(nal for nal in s[5].nals if part_of(nal) != 3))
+    borders = edit_header(s[0], lambda b: b.replace(GRID_RECORD, GRID_RECORD[:-8] + b"\0\0\0\x41\0\0\0\x40"))
+    two_grids = edit_header(s[0], lambda b: b + GRID_RECORD)
+    moved_mark = with_meta(e[3], lambda m: bytes(replace(m, end_mark=view_unit(e[-1]).meta.end_mark)))  # type: ignore[union-attr]
     sets = u[0].parameter_sets()
     bad_sps = bytearray(sets[0])
     bad_sps[-2] ^= 1
@@ -246,6 +319,42 @@ def vectors() -> list[Vector]:
             "success",
             "the SEALED message of unit 5 dropped",
             [*u[:5], u[5].without_sealed(), *u[6:]],
+        ),
+        Vector("regions", "success", "the original in 2 x 2 tiles, and sound", s),
+        Vector("regions_some", "success", "the keys of two regions of four, no sound", s, regions=(1, 2)),
+        Vector(
+            "regions_chunk_lost",
+            "success",
+            "the SEALED message of region 2 dropped from unit 5",
+            [*s[:5], one_gone, *s[6:]],
+        ),
+        Vector(
+            "regions_flip",
+            "tampered",
+            "a bit of the ciphertext of a region in unit 5",
+            [*s[:5], flip(s[5], sei_at(s[5], SeiKind.SEALED), 120), *s[6:]],
+        ),
+        Vector("regions_border", "format error", "a border that is no multiple of 16", [borders, *s[1:4]]),
+        Vector("regions_twice", "format error", "two REGIONS records", [two_grids, *s[1:4]]),
+        Vector("end_mark", "success", "a stream that was ended", e),
+        Vector("end_mark_cut", "success", "the same, cut behind the first segment", ended.segment(0)),
+        Vector(
+            "end_mark_dropped",
+            "success",
+            "the same, its mark taken out",
+            [*e[:-1], with_meta(e[-1], lambda m: bytes(replace(m, end_mark=None)))],
+        ),
+        Vector(
+            "end_mark_moved",
+            "tampered",
+            "the mark of the second segment in the first",
+            [*e[:3], moved_mark, *e[4:]],
+        ),
+        Vector(
+            "behind_end",
+            "tampered",
+            "a third segment, signed, behind one with a mark",
+            [*u[:7], with_meta(u[7], with_mark), *u[8:]],
         ),
         Vector("lost_unit", "gap", "unit 5 lost", [*u[:5], *u[6:]]),
         Vector("lost_key", "gap", "the second segment's key frame lost", [*u[:4], *u[5:]]),
@@ -362,4 +471,5 @@ def _flip_last(data: bytes | None) -> bytes:
 
 if __name__ == "__main__":
     for vector in vectors():
-        vector.write()
+        if not sys.argv[1:] or vector.name in sys.argv[1:]:
+            vector.write()
