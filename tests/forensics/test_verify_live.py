@@ -86,7 +86,7 @@ def test_damaged_units_are_losses() -> None:
     verifier = LiveVerifier(camera_key().public, NOW)
     for unit in build_stream(PLAN).units:
         verifier.push(Unit(unit.annexb()))
-        verifier.push(Unit(b"\x00\x00\x01"))
+        verifier.push(Unit(b"no start code"))
     assert verifier.finish().verdict is Verdict.GAPS
 
 

@@ -178,3 +178,37 @@ def check(
         output.say(f"  stamped {stamp.time} by {stamp.authority}")
     output.result({**found.as_json(), "stamp": None if stamp is None else stamp.as_json()})
     return 3 if found.problems else 0
+
+
+@app.command(
+    "c2pa",
+    short_help="Put a C2PA manifest into a copy of an opened video.",
+    epilog=examples("veilcam case c2pa original.mp4 -o credentials.mp4 --cert chain.pem --key signer.key"),
+)
+def c2pa(
+    video: Annotated[Path, typer.Argument(metavar="IN", help="What `decode` wrote, .mp4 or .mov.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="New file, same ending.")],
+    cert: Annotated[Path, typer.Option(metavar="PEM", help="Certificates, the signer's first.")],
+    key: Annotated[Path, typer.Option(metavar="PEM", help="The signer's private key.")],
+    algorithm: Annotated[str, typer.Option(help="ES256, ES384, PS256 or ED25519.")] = "ES256",
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="URL", help="RFC 3161 authority that stamps the claim.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Tell tools that read Content Credentials where an opened video comes from.
+
+    The manifest names the protected recording, its verdict, the camera and the ledger entry. It adds nothing
+    to what the camera's signature proves.
+    """
+    from forensics.c2pa_manifest import add_manifest
+    from veilcam.cli.paths import existing_file
+
+    output = Output(as_json)
+    for path, role in ((video, "IN"), (cert, "--cert"), (key, "--key")):
+        existing_file(path, role)
+    statement = add_manifest(video, out, certificates=cert, key=key, algorithm=algorithm, tsa_url=timestamp)
+    output.say(f"wrote {out}: {statement['verdict']}, camera {statement['camera'] or 'not checked'}")
+    output.result({"ok": True, "out": str(out), **statement})
+    return 0

@@ -117,6 +117,10 @@ def decode(
     ] = None,
     reason: Annotated[str, typer.Option(help="Why it is opened; goes into report and ledger.")] = "",
     case: Annotated[str, typer.Option(help="Case number; goes into report and ledger.")] = "",
+    evidence: Annotated[
+        bool,
+        typer.Option("--evidence", help="Only what the camera signed; refuse what a network restored."),
+    ] = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -157,7 +161,10 @@ def decode(
         overwrite=force,
         regions=_choice(regions or [], track or [], tracks),
         tiles=tiles,
+        signed_only=evidence,
     )
+    if evidence:
+        path = _evidence_path(source, path, has_camera=camera is not None)
     public = camera_public_from(camera) if camera else None
     if path is RecoveryPath.PIXELS:
         return _restore(
@@ -225,3 +232,16 @@ def _choice(boxes: list[str], track_ids: list[str], tracks: Path | None) -> Regi
     rules = [parse_box(text) for text in boxes]
     found = [read_track(existing_file(tracks, "--tracks"), each) for each in track_ids] if tracks else []
     return RegionChoice((*rules, *found))
+
+
+def _evidence_path(source: Path, path: RecoveryPath, *, has_camera: bool) -> RecoveryPath:
+    """The sealed path, if that is what may be taken; nothing restored is evidence."""
+    from base.errors import UsageError
+    from forensics.restored import NOTE, NotEvidence, refuse_restored
+
+    if not has_camera:
+        raise UsageError("--evidence needs --camera: the public key of the camera that must have signed")
+    if path is RecoveryPath.PIXELS:
+        raise NotEvidence(f"--path pixels: what comes back is {NOTE}")
+    refuse_restored(source)
+    return RecoveryPath.SEALED

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from base.errors import FormatError, MediaError, UsageError
+from forensics.c2pa_manifest import add_manifest, read_manifest
+from forensics.decode import decode
+from forensics.ledger import Ledger
+from tests.forensics.recordings import Recording, payloads
+from tests.support.authority import openssl
+
+pytest.importorskip("c2pa", reason="needs the c2pa extra")
+
+_LEAF = (
+    "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n"
+    "extendedKeyUsage=critical,emailProtection\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n"
+)
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A chain and a key, as a certificate authority would give them to an organisation."""
+    folder = tmp_path_factory.mktemp("c2pa")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    root = ["req", "-x509", *key, "-keyout", folder / "root.key", "-out", folder / "root.pem", "-days", "30"]
+    openssl(*root, "-subj", "/O=tests/CN=root", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    request = ["req", *key, "-keyout", folder / "leaf.key", "-out", folder / "leaf.csr"]
+    openssl(*request, "-subj", "/O=tests/CN=custodian")
+    (folder / "ext").write_text(_LEAF)
+    sign = [
+        "x509",
+        "-req",
+        "-in",
+        folder / "leaf.csr",
+        "-CA",
+        folder / "root.pem",
+        "-CAkey",
+        folder / "root.key",
+    ]
+    openssl(*sign, "-CAcreateserial", "-extfile", folder / "ext", "-days", "20", "-out", folder / "leaf.pem")
+    chain = folder / "chain.pem"
+    chain.write_bytes((folder / "leaf.pem").read_bytes() + (folder / "root.pem").read_bytes())
+    return chain, folder / "leaf.key"
+
+
+def test_an_opened_video_tells_where_it_comes_from_and_keeps_its_packets(
+    recording: Recording, credentials: tuple[Path, Path], tmp_path: Path, ledger: Ledger
+) -> None:
+    video, out = tmp_path / "video.mp4", tmp_path / "out.mp4"
+    report = decode(recording.path, video, [recording.identity], camera=recording.camera, ledger=ledger)
+    chain, key = credentials
+    add_manifest(video, out, certificates=chain, key=key)
+    statement = read_manifest(out)
+    assert statement["verdict"] == "authentic"
+    assert statement["recording_sha256"] == report.verification.input.sha256
+    assert statement["camera"] == recording.camera.camera_id.hex()
+    assert statement["ledger"] == {"seq": report.ledger_seq, "hash": report.ledger_hash}
+    assert payloads(out) == payloads(video)
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert read_manifest(video) == {}
+
+    changed = bytearray(out.read_bytes())
+    place = changed.rindex(payloads(video)["video"][5])
+    changed[place + 3] ^= 1
+    (tmp_path / "changed.mp4").write_bytes(changed)
+    with pytest.raises(MediaError, match="mismatch"):
+        read_manifest(tmp_path / "changed.mp4")
+
+    video.write_bytes(video.read_bytes() + b"x")
+    with pytest.raises(FormatError, match="is not the video"):
+        add_manifest(video, tmp_path / "other.mp4", certificates=chain, key=key)
+    with pytest.raises(UsageError, match="exists already"):
+        add_manifest(video, out, certificates=chain, key=key)
+    with pytest.raises(UsageError, match=r"expected \.mp4"):
+        add_manifest(tmp_path / "x.mkv", tmp_path / "y.mkv", certificates=chain, key=key)
+    with pytest.raises(UsageError, match="missing"):
+        add_manifest(out, tmp_path / "again.mp4", certificates=chain, key=key)
