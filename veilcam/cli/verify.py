@@ -63,6 +63,10 @@ def verify(
         bool,
         typer.Option("--from-start", help="A start later than the camera's is a gap too."),
     ] = False,
+    to_end: Annotated[
+        bool,
+        typer.Option("--to-end", help="A recording that lacks the camera's end mark has a gap too."),
+    ] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the full report (JSON).")
     ] = None,
@@ -108,8 +112,10 @@ def verify(
     else:
         raise UsageError("expected --camera NAME.pub, or --root FILE with --certificate NAME.crt")
     if "://" in source:
-        if stamp or stamp_with or from_start or trust:
-            raise UsageError("--stamp, --stamp-with, --from-start and --root are for recordings only")
+        if stamp or stamp_with or from_start or to_end or trust:
+            raise UsageError(
+                "--stamp, --stamp-with, --from-start, --to-end and --root are for recordings only"
+            )
         document, exit_code = _live(source, public, seconds, max_age, output)
     else:
         document, exit_code = _file(
@@ -118,6 +124,7 @@ def verify(
             _Stamping(stamp, stamp_with, tsa_root, force),
             output,
             from_start=from_start,
+            to_end=to_end,
             trust=trust,
         )
     if report:
@@ -159,6 +166,7 @@ def _file(
     output: Output,
     *,
     from_start: bool,
+    to_end: bool,
     trust: CameraTrust | None,
 ) -> tuple[dict[str, Any], int]:
     from forensics.verify_file import verify as verify_recording
@@ -167,7 +175,9 @@ def _file(
     existing_file(source, "IN")
     stamping.check()
     with output.progress("verifying") as advance:
-        found = verify_recording(source, public, is_excerpt=not from_start, advance=advance)
+        found = verify_recording(
+            source, public, is_excerpt=not from_start, may_go_on=not to_end, advance=advance
+        )
     if trust is not None:
         found = trust.judge(found)
     document: dict[str, Any] = {"ok": found.exit_code == 0, **found.as_json()}
