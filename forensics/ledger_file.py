@@ -104,13 +104,13 @@ class LedgerFile:
         """Read up to ``num_bytes`` from ``offset``; fewer only at the end of the file."""
         return os.pread(self._descriptor, num_bytes, offset)
 
-    def lines(self, max_line_bytes: int) -> Iterator[tuple[bytes, bool]]:
-        """Yield every line without its newline, and True with the last if it has none.
+    def lines(self, max_line_bytes: int, start: int = 0) -> Iterator[tuple[bytes, bool]]:
+        """Yield every line from ``start`` on without its newline, and True with the last if it has none.
 
         A line beyond the limit comes out in pieces, none of which is a valid entry.
         """
         rest = b""
-        offset = 0
+        offset = start
         while block := self.read_at(offset, _BLOCK_BYTES):
             offset += len(block)
             *complete, rest = (rest + block).split(b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from veilcam.cli import (
+    audit,
     camera,
     case,
     config,
@@ -15,6 +16,7 @@ from veilcam.cli import (
     evaluate,
     grant,
     keys,
+    lift,
     protect,
     subscribe,
     train,
@@ -41,11 +43,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-for module in (demo, protect, detect, subscribe, verify, decode, evaluate, doctor, version):
+for module in (demo, protect, detect, subscribe, verify, decode, lift, evaluate, doctor, version):
     module.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(case.app, name="case")
 app.add_typer(camera.app, name="camera")
 app.add_typer(config.app, name="config")
 app.add_typer(grant.app, name="grant")
+app.add_typer(audit.app, name="audit")
 app.add_typer(train.app, name="train")
