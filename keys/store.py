@@ -19,7 +19,11 @@ from keys import key_files, textfile
 from keys.camera import CameraKey, CameraPublic
 from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity, passphrase_bytes
 from keys.recipient import Identity, Recipient
+from keys.scope import KIND as SCOPED_KIND
+from keys.scope import load_scoped
 from keys.secret import SecretBytes
+from keys.shares import KIND as SHARE_KIND
+from keys.shares import LockedShare
 from keys.signer_file import KIND as SIGNER_KIND
 from keys.signer_file import PUBLIC_KIND as SIGNER_PUBLIC_KIND
 from keys.signer_file import load_signer_public, signer_file_name
@@ -130,7 +134,7 @@ class KeyFileInfo:
     """What anybody may know of a key file."""
 
     kind: str
-    """One of recipient, identity, camera, camera-public, signer, signer-public."""
+    """One of recipient, scoped-recipient, identity, share, camera, camera-public, signer, signer-public."""
     name: str
     key_id: bytes
     """Recipient, camera or signer id, 16 bytes."""
@@ -138,7 +142,7 @@ class KeyFileInfo:
     """HPKE suite, or ed25519."""
 
 
-def describe(path: Path) -> KeyFileInfo:
+def describe(path: Path) -> KeyFileInfo:  # noqa: PLR0911  # one return for each kind
     """Say what a key file is, without passphrase and without secrets.
 
     Raises:
@@ -160,6 +164,12 @@ def describe(path: Path) -> KeyFileInfo:
         return KeyFileInfo(kind, signer.name, signer.signer_id, "ed25519")
     if kind == SIGNER_KIND:
         return KeyFileInfo(kind, *signer_file_name(path), "ed25519")
+    if kind == SCOPED_KIND:
+        scoped = load_scoped(path).recipient
+        return KeyFileInfo(kind, scoped.name, scoped.recipient_id, scoped.suite.label)
+    if kind == SHARE_KIND:
+        dealt = LockedShare.parse(read_bounded(path, textfile.MAX_FILE_BYTES), where=path.name).share_set
+        return KeyFileInfo(kind, dealt.name, dealt.recipient_id, dealt.suite.label)
     locked = load_locked_identity(path)
     return KeyFileInfo(kind, locked.name, locked.recipient_id, locked.suite.label)
 

@@ -1,20 +1,27 @@
-"""``veilcam keys``: make and look at key files."""
+"""``veilcam keys``: make and look at key files; the files beside this one have the rest of a key's life."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from base.errors import UsageError
+from veilcam.cli import keys_certificates, keys_custody, keys_life
+from veilcam.cli.key_names import place
 from veilcam.cli.options import JsonFlag, examples
 from veilcam.cli.output import Output, table
 
+if TYPE_CHECKING:
+    from keys.scope import Scope
+
 app = typer.Typer(
-    help="Make and look at key files.",
+    help="Make keys and look after them until they are destroyed (docs/keys.md).",
     epilog=examples(
-        "veilcam keys recipient custodian", "veilcam keys camera gate", "veilcam keys show gate.pub"
+        "veilcam keys recipient custodian",
+        "veilcam keys camera gate",
+        "veilcam keys show gate.pub",
+        "veilcam keys split custody -k 2 --holder dora --holder emil --holder fay",
     ),
     no_args_is_help=True,
 )
@@ -33,39 +40,80 @@ def recipient(
     name: Name,
     *,
     suite: Annotated[
-        Literal["mlkem768x25519", "x25519"], typer.Option(help="How keys are wrapped to this recipient.")
-    ] = "mlkem768x25519",
+        Literal["mlkem768x25519", "x25519", "p256"] | None,
+        typer.Option(help="How keys are wrapped to this recipient; mlkem768x25519, in tokens p256."),
+    ] = None,
+    cameras: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--camera", "-c", metavar="FILE", help="NAME.pub of a camera he is for; all by default."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="T", help="He opens what is recorded from then (ISO 8601)")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--until", metavar="T", help="and before then.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--in", metavar="URI", help="Make the key in a token: pkcs11:token=...;object=..."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a recovery recipient: NAME.recipient (public) and NAME.identity (private, under a passphrase).
 
     Give NAME.recipient to cameras. Keep NAME.identity off them, with a copy in a second place: it alone opens
     what was sealed to it. The passphrase is asked for, or taken from VEILCAM_PASSPHRASE. Existing keys are
-    never overwritten.
+    never overwritten. With a scope (--camera, --from, --until) cameras seal to him only what lies in it. With
+    --in the private key is made in a token and never leaves it; use the URI as the identity.
     """
     from keys.recipient import Recipient
+    from keys.scope import EVERYTHING, ScopedRecipient, save_scoped
     from keys.store import save_identity, save_recipient
     from keys.suite import DEFAULT_SUITE, Suite
-    from veilcam.cli.passphrase import new_passphrase
+    from veilcam.cli.passphrase import known_passphrase, new_passphrase
 
     output = Output(as_json)
-    folder, stem = _place(name, "recipient", "identity")
-    public, identity = Recipient.generate(stem, Suite.from_label(suite) or DEFAULT_SUITE)
-    private_path = save_identity(folder, identity, new_passphrase(f"identity {stem}"))
-    public_path = save_recipient(folder, public)
+    folder, stem = place(name, "recipient", "identity")
+    scope = _scope(cameras or [], start, end)
+    chosen = Suite.from_label(suite or ("p256" if token else DEFAULT_SUITE.label)) or DEFAULT_SUITE
+    if token:
+        from keys.pkcs11_token import Token
+        from keys.pkcs11_uri import Pkcs11Uri
+
+        made = Token(Pkcs11Uri.parse(token), known_passphrase).generate(stem, chosen)
+        public, private = Recipient(stem, made.suite, made.public_key), token
+    else:
+        public, identity = Recipient.generate(stem, chosen)
+        private = str(save_identity(folder, identity, new_passphrase(f"identity {stem}")))
+    if scope == EVERYTHING:
+        public_path = save_recipient(folder, public)
+    else:
+        public_path = save_scoped(folder, ScopedRecipient(public, scope))
     key_id = public.recipient_id.hex()
-    output.say(f"recipient {stem} ({suite}), id {key_id}")
+    output.say(f"recipient {stem} ({chosen.label}), id {key_id}")
     output.say(f"  {public_path}  public: give it to cameras")
-    output.say(f"  {private_path}  private: keep it and its passphrase safe, there is no other way back")
+    output.say(f"  {private}  private: keep it and its passphrase safe, there is no other way back")
     output.result(
         {
             "ok": True,
             "name": stem,
-            "suite": suite,
+            "suite": chosen.label,
             "id": key_id,
             "recipient": str(public_path),
-            "identity": str(private_path),
+            "identity": private,
         }
+    )
+
+
+def _scope(cameras: list[Path], start: str | None, end: str | None) -> Scope:
+    from keys.scope import Scope
+    from veilcam.cli.key_files import camera_public_from
+    from veilcam.cli.key_names import moment_us
+
+    return Scope(
+        frozenset(camera_public_from(path).camera_id for path in cameras) or None,
+        moment_us(start, "--from") if start else None,
+        moment_us(end, "--until") if end else None,
     )
 
 
@@ -83,7 +131,7 @@ def camera(name: Name, *, as_json: JsonFlag = False) -> None:
     from keys.store import save_camera, save_camera_public
 
     output = Output(as_json)
-    folder, stem = _place(name, "camera", "pub")
+    folder, stem = place(name, "camera", "pub")
     key = CameraKey.generate(stem)
     private_path = save_camera(folder, key)
     public_path = save_camera_public(folder, key.public)
@@ -117,16 +165,5 @@ def show(
     output.result({"ok": True, "file": str(file), **shown})
 
 
-def _place(name: str, *suffixes: str) -> tuple[Path, str]:
-    """Folder and bare name; refuses early what would fail after the passphrase was typed."""
-    from keys.names import checked_name
-
-    path = Path(name)
-    stem = checked_name(path.name)
-    if not path.parent.is_dir():
-        raise UsageError(f"NAME: no such folder: {path.parent}")
-    for suffix in suffixes:
-        target = path.parent / f"{stem}.{suffix}"
-        if target.exists():
-            raise UsageError(f"{target} exists already; keys are not overwritten, choose another name")
-    return path.parent, stem
+for _module in (keys_certificates, keys_custody, keys_life):
+    _module.register(app)
