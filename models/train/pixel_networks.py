@@ -82,7 +82,7 @@ def _waves(size: int, frequencies: list[tuple[int, int]]) -> Tensor:
 
 
 def _detail_basis(shape: PixelShape) -> Tensor:
-    """What latents 1.. stand for at the start: low waves of luma, means of chroma; [channels - 1, samples]."""
+    """What latents 1.. stand for at first: low waves of luma, means of chroma; [channels - 1, samples]."""
     area = shape.cell**2
     basis = torch.zeros(shape.channels - 1, shape.samples)
     basis[:-2, :area] = _waves(shape.cell, _zigzag(shape.cell)[: shape.channels - 3])
@@ -209,7 +209,7 @@ class Reveal(nn.Module):
 
 
 class Restore(nn.Module):
-    """Received planes and latents turned back -> the clear picture; without the right key, the protected one."""
+    """Received planes and latents turned back -> the clear picture; under a wrong key the protected one."""
 
     FINE = 4
     COARSE = 8
@@ -224,6 +224,7 @@ class Restore(nn.Module):
             *(nn.Conv2d(shape.channels, 24, 3, padding=1), nn.ReLU(), nn.Conv2d(24, 24, 3, padding=1)),
             *(nn.ReLU(), nn.Conv2d(24, 1, 1)),
         )
+        nn.init.constant_(self.trust[-1].bias, 2.0)
         self.coarse = _body(2 * samples + shape.channels, shape.wide, samples, 5)
         self.fine = nn.Sequential(nn.Conv2d(2 * fine, 32, 3, padding=1), nn.ReLU(), Block(32), Block(32))
         self.tail = nn.Conv2d(32, fine, 1)
@@ -233,7 +234,9 @@ class Restore(nn.Module):
 
     def forward(self, received: tuple[Tensor, Tensor], latents: Tensor) -> tuple[Tensor, Tensor]:
         """Planes in 0..1 and latents [B, channels, H/cell, W/cell] -> planes, clamped to 0..1."""
-        detail = (latents[:, 1:] / (latents[:, :1].abs() + 0.3)).clamp(-8, 8) * torch.sigmoid(self.trust(latents))
+        detail = (latents[:, 1:] / (latents[:, :1].abs() + 0.3)).clamp(-8, 8) * torch.sigmoid(
+            self.trust(latents)
+        )
         guess = _added(received, from_cells(self.direct(detail), self.cell))
         if self.cell > self.COARSE:
             latents = F.interpolate(latents, scale_factor=self.cell / self.COARSE, mode="nearest")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import random
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +16,15 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.errors import UsageError
-from base.files import atomic_write
 from models.train.augment import Cropper
 from models.train.coded import Coded, x264_round_trip
-from models.train.color import rgb_to_planes
+from models.train.color import planes_to_rgb, rgb_to_planes
 from models.train.networks import BANDS, Generator
 from models.train.pixel_networks import HIGH, LOW, PixelNetworks, PixelShape
+from models.train.plots import write_sheet
 from models.train.rate import coded_bits
 from models.train.rotations import random_rotations, rotated, rotated_back
+from models.train.run import Progress, RunState, load, run_for, settings_text
 from models.train.samples import load_faces, prepare
 
 logger = logging.getLogger(__name__)
@@ -64,14 +62,6 @@ class PixelTraining:
     weight_latents: float = 0.02  # squared error of the revealed latents
     weight_visible: float = 0.3  # squared error of y against c
     averaging: float = 0.998
-
-
-@dataclass(slots=True)
-class _State:
-    step: int = 0
-    seconds: float = 0.0
-    price: float = 0.05  # of an extra bit per sample; follows the budget
-    smooth: dict[str, float] = field(default_factory=dict)
 
 
 def _squared_error(planes: Planes, wanted: Planes) -> Tensor:
@@ -128,24 +118,22 @@ class PixelTrainer:
         self._optimizer = torch.optim.AdamW(
             self.networks.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
         )
-        self._state = _State()
+        self.state = RunState(price=0.05)
 
-    def run(self, progress: Callable[[float, dict[str, float]], None] | None = None) -> PixelNetworks:
-        """Train; ``progress`` gets the share done and the smoothed figures about every 20 steps."""
-        limit = self._settings.minutes * 60
-        began, before = time.monotonic(), self._state.seconds
-        while self._state.seconds < limit:
-            self._step(self._state.seconds / limit)
-            self._state.seconds = before + time.monotonic() - began
-            if self._state.step % 20 == 0 and progress:
-                progress(min(1.0, self._state.seconds / limit), dict(self._state.smooth))
-            if self._state.step % 100 == 0:
-                self.save()
-        self.save()
-        return self.networks
+    def run(self, progress: Progress | None = None) -> PixelNetworks:
+        """Train until the time is used up; ``progress`` gets the share done and the smoothed figures."""
+        run_for(self, self._settings.out, self._settings.minutes, progress)
+        return self.averaged_networks()
 
-    def _step(self, share: float) -> None:
-        settings, state = self._settings, self._state
+    def averaged_networks(self) -> PixelNetworks:
+        """The running mean of the weights: what is exported."""
+        networks = PixelNetworks(self._shape)
+        networks.load_state_dict(self.averaged.module.state_dict())
+        return networks.eval()
+
+    def train(self, share: float) -> None:
+        """One step."""
+        settings, state = self._settings, self.state
         warm_up = min(1.0, (state.step + 1) / 100)
         for group in self._optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
@@ -167,7 +155,7 @@ class PixelTrainer:
         self._optimizer.step()
         self.averaged.update_parameters(self.networks)
         over = state.smooth.get("extra_bits", 1.0) > self._budget
-        state.price = min(20.0, max(0.01, state.price * (1.004 if over else 0.996)))
+        state.follow_budget(over=over, lowest=0.01, highest=20.0)
         state.step += 1
 
     def _losses(self, clear: Planes, base: Planes) -> dict[str, Tensor]:
@@ -195,7 +183,7 @@ class PixelTrainer:
             "visible": _squared_error(hidden, base),
             "extra_bits": (bits[0] - bits[1]).clamp(min=0),
         }
-        self._note(losses, right, clear, base, restored, coded)
+        self._note(losses, right=right, clear=clear, base=base, restored=restored, coded=coded)
         return losses
 
     def _draw(self) -> Planes:
@@ -206,6 +194,7 @@ class PixelTrainer:
     def _note(
         self,
         losses: dict[str, Tensor],
+        *,
         right: bool,
         clear: Planes,
         base: Planes,
@@ -221,58 +210,58 @@ class PixelTrainer:
         figures[f"{name}_gain_db"] = figures[f"{name}_db"] - _decibels(float(F.mse_loss(base[0], clear[0])))
         if right:
             figures["ssim"] = 1 - float(losses["structure"].detach())
-        if self._state.step % 20 == 0:
+        if self.state.step % 20 == 0:
             figures["base_bits_per_pixel"] = x264_round_trip(*base, crf=23).bits_per_pixel
-        smooth = self._state.smooth
-        for key, value in figures.items():
-            smooth[key] = 0.98 * smooth.get(key, value) + 0.02 * value
-        smooth["price"] = self._state.price
+        self.state.note(figures)
 
-    def save(self) -> None:
-        """Write checkpoint and settings (plain tensors and JSON; loadable with weights_only)."""
-        out = self._settings.out
-        temporary = out / ".checkpoint.pt.part"
-        torch.save(
-            {
-                "networks": self.networks.state_dict(),
-                "averaged": self.averaged.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "state": asdict(self._state),
-            },
-            temporary,
-        )
-        temporary.replace(out / "checkpoint.pt")
-        atomic_write(out / "settings.json", json.dumps(self.described(), indent=2).encode() + b"\n")
+    def checkpoint(self) -> dict[str, Any]:
+        """Everything to continue from."""
+        return {
+            "networks": self.networks.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "state": asdict(self.state),
+        }
 
     def described(self) -> dict[str, Any]:
         """What goes on the model card: settings, steps, seconds, last figures. No machine's paths."""
-        settings = {
-            name: [getattr(v, "name", v) for v in value]
-            if isinstance(value, tuple)
-            else getattr(value, "name", value)
-            for name, value in asdict(self._settings).items()
-            if name != "out"
-        }
-        state = self._state
-        figures = {name: round(value, 4) for name, value in state.smooth.items()}
+        state = self.state
         training = {
-            "settings": settings,
+            "settings": settings_text(asdict(self._settings)),
             "steps": state.step,
             "seconds": round(state.seconds),
-            "figures": figures,
+            "figures": {name: round(value, 4) for name, value in state.smooth.items()},
         }
         return {"licence": "Apache-2.0", "training": training, "metrics": {}}
 
+    def draw_sheet(self, path: Path) -> None:
+        """Rows of clear, protected, published, restored, and restored under a wrong key."""
+        clear = self._draw()
+        networks: PixelNetworks = self.averaged.module.eval()
+        with torch.no_grad():
+            drawn = self._protector(*clear)
+            base = (drawn.luma, drawn.chroma)
+            latents = networks.analyse(clear, base)
+            grid = latents.shape[-2:]
+            right, wrong = (random_rotations(self._shape.channels, *grid) for _ in range(2))
+            hidden = networks.hide(base, rotated(latents, right))
+            coded = x264_round_trip(*hidden, crf=23)
+            received = (coded.luma, coded.chroma)
+            revealed = networks.reveal(received)
+            restored = [networks.restore(received, rotated_back(revealed, key)) for key in (right, wrong)]
+        columns = [planes_to_rgb(*planes) for planes in (clear, base, hidden, *restored)]
+        pictures = [(column.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8) for column in columns]
+        write_sheet(path, list(zip(*pictures, strict=True)))
+
     def resume(self) -> bool:
         """Continue from the checkpoint in the output folder, if there is one."""
-        path = self._settings.out / "checkpoint.pt"
-        if not path.exists():
+        stored = load(self._settings.out)
+        if stored is None:
             return False
-        stored = torch.load(path, weights_only=True)
         self.networks.load_state_dict(stored["networks"])
         self.averaged.load_state_dict(stored["averaged"])
         self._optimizer.load_state_dict(stored["optimizer"])
-        self._state = _State(**stored["state"])
+        self.state = RunState(**stored["state"])
         return True
 
 
@@ -281,6 +270,8 @@ def _load_generator(checkpoint: Path) -> Generator:
     stored = torch.load(checkpoint, weights_only=True)
     generator = Generator()
     prefix = "module."
-    averaged = {key[len(prefix) :]: value for key, value in stored["averaged"].items() if key.startswith(prefix)}
+    averaged = {
+        key[len(prefix) :]: value for key, value in stored["averaged"].items() if key.startswith(prefix)
+    }
     generator.load_state_dict(averaged)
     return generator.eval().requires_grad_(False)

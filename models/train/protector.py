@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import random
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +16,13 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.errors import UsageError
-from base.files import atomic_write
 from models.train.augment import Crop, Cropper
 from models.train.color import planes_to_rgb, rgb_to_planes
 from models.train.networks import BANDS, Generator, PatchDiscriminator, Protected, coarseness_of, shut_logits
 from models.train.pictures import Image
+from models.train.plots import write_sheet
 from models.train.rate import coded_bits
+from models.train.run import Progress, RunState, load, run_for, settings_text
 from models.train.samples import load_cartoons, load_faces, prepare
 from models.train.teacher import Judge, Teacher, anchor_weights, disagreement
 
@@ -58,14 +56,6 @@ class ProtectorTraining:
     rate_budget: float = 0.3  # wanted bits, of the clear crop's; the price of a bit follows, see _note
     find_steps: int = 2  # supervised steps on crops of their own for every joint one
     averaging: float = 0.997  # the exported weights are a running mean of this decay
-
-
-@dataclass(slots=True)
-class _State:
-    step: int = 0
-    seconds: float = 0.0
-    rate: float = 2.0  # price of a bit per sample
-    smooth: dict[str, float] = field(default_factory=dict)
 
 
 def _batch(crops: list[Crop]) -> dict[str, Tensor]:
@@ -163,24 +153,22 @@ class ProtectorTrainer:
             self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
         )
         self._critic = torch.optim.Adam(self.discriminator.parameters(), 2e-4, betas=(0.5, 0.99))
-        self._state = _State()
+        self.state = RunState(price=2.0)
 
-    def run(self, progress: Callable[[float, dict[str, float]], None] | None = None) -> Generator:
-        """Train; ``progress`` gets the share done and the smoothed losses about every 20 steps."""
-        limit = self._settings.minutes * 60
-        began, before = time.monotonic(), self._state.seconds
-        while self._state.seconds < limit:
-            self._step(self._state.seconds / limit)
-            self._state.seconds = before + time.monotonic() - began
-            if self._state.step % 20 == 0 and progress:
-                progress(min(1.0, self._state.seconds / limit), dict(self._state.smooth))
-            if self._state.step % 100 == 0:
-                self.save()
-        self.save()
-        return self.generator
+    def run(self, progress: Progress | None = None) -> Generator:
+        """Train until the time is used up; ``progress`` gets the share done and the smoothed figures."""
+        run_for(self, self._settings.out, self._settings.minutes, progress)
+        return self.averaged_generator()
 
-    def _step(self, share: float) -> None:
-        settings, state = self._settings, self._state
+    def averaged_generator(self) -> Generator:
+        """The running mean of the weights: what is exported."""
+        generator = Generator()
+        generator.load_state_dict(self.averaged.module.state_dict())
+        return generator.eval()
+
+    def train(self, share: float) -> None:
+        """One joint step with its finding steps; in the first part of the time only a finding step."""
+        settings, state = self._settings, self.state
         warm_up = min(1.0, (state.step + 1) / 50)
         for group in self._optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
@@ -203,7 +191,7 @@ class ProtectorTrainer:
             + settings.weight_idle * losses["idle"]
             + settings.weight_sensitive * losses["sensitive"]
             + settings.weight_cartoon * losses["cartoon"]
-            + state.rate * losses["rate"]
+            + state.price * losses["rate"]
             + settings.weight_style * losses["style"]
         )
         self._descend(lagrangian)
@@ -222,10 +210,12 @@ class ProtectorTrainer:
         knows nothing of privacy, does not drown it.
         """
         batch = self._draw()
-        losses = _coarseness_losses(batch, coarseness_of(self.generator.gate_net(*rgb_to_planes(batch["clear"]))))
+        losses = _coarseness_losses(
+            batch, coarseness_of(self.generator.gate_net(*rgb_to_planes(batch["clear"])))
+        )
         self._descend(losses["coarseness"] + losses["idle"])
-        self._smooth({name: float(value.detach()) for name, value in losses.items()})
-        self._state.step += 1
+        self.state.note({name: float(value.detach()) for name, value in losses.items()})
+        self.state.step += 1
 
     def _descend(self, loss: Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
@@ -233,11 +223,6 @@ class ProtectorTrainer:
         torch.nn.utils.clip_grad_norm_(self.generator.parameters(), 5.0)
         self._optimizer.step()
         self.averaged.update_parameters(self.generator)
-
-    def _smooth(self, figures: dict[str, float]) -> None:
-        smooth = self._state.smooth
-        for name, value in figures.items():
-            smooth[name] = 0.98 * smooth.get(name, value) + 0.02 * value
 
     def _train_critic(self, drawn_rgb: Tensor) -> Tensor:
         """Hinge loss against random crops of real cartoon frames."""
@@ -260,65 +245,62 @@ class ProtectorTrainer:
 
     def _note(self, losses: dict[str, Tensor], drawn: Protected, batch: dict[str, Tensor]) -> None:
         """Smooth the figures; raise the price of bits while too many are spent, lower it otherwise."""
-        state, settings = self._state, self._settings
+        state, settings = self.state, self._settings
         figures = {name: float(value.detach()) for name, value in losses.items()}
         shut = batch["shut"]
         if float(shut.sum()) > 0:
             figures["open_where_shut"] = float((drawn.gates.detach() * shut).sum() / shut.sum())
         figures["open"] = float(drawn.gates.detach().mean())
-        self._smooth(figures)
+        state.note(figures)
         over = state.smooth["rate"] > settings.rate_budget * state.smooth["clear_rate"]
-        state.rate = min(40.0, max(0.1, state.rate * (1.005 if over else 0.995)))
-        state.smooth["price"] = state.rate
+        state.follow_budget(over=over, lowest=0.1, highest=80.0)
 
-    def save(self) -> None:
-        """Write checkpoint and settings (both plain tensors and JSON; loadable with weights_only)."""
-        out = self._settings.out
-        temporary = out / ".checkpoint.pt.part"
-        torch.save(
-            {
-                "generator": self.generator.state_dict(),
-                "averaged": self.averaged.state_dict(),
-                "discriminator": self.discriminator.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "critic": self._critic.state_dict(),
-                "step": self._state.step,
-                "seconds": self._state.seconds,
-                "rate": self._state.rate,
-                "smooth": self._state.smooth,
-            },
-            temporary,
-        )
-        temporary.replace(out / "checkpoint.pt")
-        atomic_write(out / "settings.json", json.dumps(self.described(), indent=2).encode() + b"\n")
+    def checkpoint(self) -> dict[str, Any]:
+        """Everything to continue from."""
+        return {
+            "generator": self.generator.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "discriminator": self.discriminator.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "critic": self._critic.state_dict(),
+            "state": asdict(self.state),
+        }
 
     def described(self) -> dict[str, Any]:
         """What goes on the model card: settings, steps, seconds, last losses. No machine's paths."""
-        settings = {
-            name: [p.name for p in value] if isinstance(value, tuple) else getattr(value, "name", value)
-            for name, value in asdict(self._settings).items()
-            if name != "out"
-        }
-        state = self._state
-        losses = {name: round(value, 4) for name, value in state.smooth.items()}
+        state = self.state
         training = {
-            "settings": settings,
+            "settings": settings_text(asdict(self._settings)),
             "steps": state.step,
             "seconds": round(state.seconds),
-            "losses": losses,
+            "losses": {name: round(value, 4) for name, value in state.smooth.items()},
         }
         return {"licence": "Apache-2.0", "training": training, "metrics": {}}
 
+    def draw_sheet(self, path: Path) -> None:
+        """Rows of clear, protected, wanted, and the cell sizes that may remain (bright: coarse)."""
+        batch = self._draw()
+        with torch.no_grad():
+            drawn = self.averaged.module.eval()(*rgb_to_planes(batch["clear"]))
+        coarse = F.interpolate(drawn.coarseness.clamp(0, BANDS) / BANDS, size=batch["clear"].shape[-2:])
+        columns = [
+            batch["clear"],
+            planes_to_rgb(drawn.luma, drawn.chroma),
+            batch["target"],
+            coarse.expand(-1, 3, -1, -1),
+        ]
+        pictures = [(column.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8) for column in columns]
+        write_sheet(path, list(zip(*pictures, strict=True)))
+
     def resume(self) -> bool:
         """Continue from the checkpoint in the output folder, if there is one."""
-        path = self._settings.out / "checkpoint.pt"
-        if not path.exists():
+        stored = load(self._settings.out)
+        if stored is None:
             return False
-        stored = torch.load(path, weights_only=True)
         self.generator.load_state_dict(stored["generator"])
         self.averaged.load_state_dict(stored["averaged"])
         self.discriminator.load_state_dict(stored["discriminator"])
         self._optimizer.load_state_dict(stored["optimizer"])
         self._critic.load_state_dict(stored["critic"])
-        self._state = _State(stored["step"], stored["seconds"], stored["rate"], dict(stored["smooth"]))
+        self.state = RunState(**stored["state"])
         return True

@@ -14,7 +14,7 @@ STEP = 9.0 / 255.0
 
 
 def _cosines() -> Tensor:
-    """Orthonormal 8x8 DCT-II as convolution weights [63, 1, 8, 8]; the mean, which is predicted, is left out."""
+    """Orthonormal 8x8 DCT-II as convolution weights [63, 1, 8, 8]; without the mean, which is predicted."""
     place = torch.arange(BLOCK) + 0.5
     rows = torch.stack([torch.cos(math.pi * k * place / BLOCK) for k in range(BLOCK)])
     rows *= math.sqrt(2 / BLOCK)

@@ -13,23 +13,37 @@ from veilcam.cli.options import examples
 
 app = typer.Typer(help="Train the networks (needs the extra `train`).", no_args_is_help=True)
 
-
-@app.callback()
-def _group() -> None:
-    """Keep `protector` a command of its own although it is the only one so far."""
+# Its arguments are the training code's own: without the extra there is nothing to parse them for.
+_HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 @app.command(
     "protector",
     short_help="Train the protector and export its weights.",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    context_settings=_HANDED_OVER,
     add_help_option=False,
     epilog=examples("veilcam train protector --help"),
 )
 def protector(context: typer.Context) -> int:
     """Train the protector and export its weights; arguments go to models.train unchanged."""
+    return _hand_over("protector", context)
+
+
+@app.command(
+    "pixels",
+    short_help="Train the pixel path's networks and export their weights.",
+    context_settings=_HANDED_OVER,
+    add_help_option=False,
+    epilog=examples("veilcam train pixels --help"),
+)
+def pixels(context: typer.Context) -> int:
+    """Train the networks that hide the original in the picture; arguments go to models.train unchanged."""
+    return _hand_over("pixels", context)
+
+
+def _hand_over(what: str, context: typer.Context) -> int:
     if importlib.util.find_spec("torch") is None:
         raise MissingDependency("training needs torch: pip install 'veilcam[train]'")
     configure_logging("info")
     module = importlib.import_module("models.train.command")
-    return int(module.main(context.args) or 0)
+    return int(module.main([what, *context.args]) or 0)

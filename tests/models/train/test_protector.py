@@ -67,7 +67,7 @@ def test_a_run_writes_a_checkpoint_that_the_next_run_continues(settings: Protect
     shares: list[float] = []
     ProtectorTrainer(settings, brightness_judge).run(lambda share, _: shares.append(share))
     first = torch.load(settings.out / "checkpoint.pt", weights_only=True)
-    assert first["step"] > 0
+    assert first["state"]["step"] > 0
     assert (settings.out / "settings.json").exists()
     again = ProtectorTrainer(settings, brightness_judge)
     assert again.resume()

@@ -1,0 +1,51 @@
+"""Pictures of a training: how its figures went, and what the networks draw."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from base.files import atomic_write
+from models.train.pictures import Image
+
+
+def plot_history(history: Path, target: Path) -> None:
+    """Draw every figure of a history.jsonl over the minutes; nothing if there is none yet."""
+    if not history.exists():
+        return
+    import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow)
+
+    mpl.use("Agg")
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    rows = [json.loads(line) for line in history.read_text(encoding="utf-8").splitlines()]
+    names = sorted({name for row in rows for name in row} - {"step", "seconds"})
+    columns = 4
+    figure, axes = pyplot.subplots(
+        max(1, math.ceil(len(names) / columns)), columns, figsize=(16, 3 * math.ceil(len(names) / columns))
+    )
+    for axis, name in zip(axes.flat, names, strict=False):
+        points = [(row["seconds"] / 60, row[name]) for row in rows if name in row]
+        axis.plot(*zip(*points, strict=True), linewidth=1)
+        axis.set_title(name, fontsize=9)
+    for axis in axes.flat[len(names) :]:
+        axis.axis("off")
+    figure.supxlabel("minutes")
+    figure.tight_layout()
+    temporary = target.with_name(f".{target.name}")
+    figure.savefig(temporary, dpi=70, format="png")
+    pyplot.close(figure)
+    temporary.replace(target)
+
+
+def write_sheet(target: Path, rows: Sequence[Sequence[Image]]) -> None:
+    """Write RGB pictures of one size side by side, row by row, as JPEG."""
+    sheet = np.concatenate([np.concatenate(list(row), 1) for row in rows], 0)
+    good, data = cv2.imencode(target.suffix, sheet[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 88])
+    if good:
+        atomic_write(target, bytes(data))
