@@ -16,15 +16,23 @@ from hypothesis import strategies as st
 from base.errors import FormatError, UsageError
 from codec.access_unit import AccessUnit
 from codec.chunks import SealedChunk, sealed_bodies, split_chunk_number
+from codec.container import read_access_units
 from codec.records import SealedMode
 from codec.regions import RegionGrid
+from codec.segments import read_segments
 from forensics.audit import verify_ledger
 from forensics.decode import DecodeOptions, decode, report_path, tiles_path
 from forensics.decode_report import DecodeReport, Outcome
 from forensics.ledger import Ledger
 from forensics.region_choice import RegionChoice, parse_box, parse_sightings, read_track
 from forensics.verdict import Verdict
-from keys.source import KeySource
+from keys import Identity, SecretBytes, SegmentKeys
+from keys.grant import Grant
+from keys.grant_payload import GrantPayload
+from keys.grant_terms import GrantRequest, TimeSpan
+from keys.signer import SignerKey
+from keys.source import IdentityKeys, KeySource
+from keys.suite import Suite
 from tests.forensics.recordings import FRAME_US, GOP, START_US, authority, camera_key, payloads
 from tests.forensics.region_recording import (
     GRID,
@@ -123,6 +131,43 @@ def test_a_grant_of_regions_shows_these_over_the_protected_video_and_no_sound(
     assert {_shown(picture, number) for number, picture in enumerate(pictures)} == {frozenset({1, 4})}
     assert "audio" not in payloads(tmp_path / "out.mkv")
     assert [track.index for track in report.tracks] == [1, 4]
+
+
+def test_a_real_grant_of_one_person_s_tiles_opens_these_alone_for_its_segments(
+    lossless: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    investigator = Identity("iris", Suite.X25519, SecretBytes(b"\x22" * 32))
+    custodian = IdentityKeys([authority()[1]])
+    payload, now_us = GrantPayload(), ledger.now_us()
+    with read_access_units(lossless) as reader:
+        for index, view in enumerate(read_segments(reader)):
+            header = view.header()
+            assert header is not None
+            keys = custodian.segment_keys(header)
+            assert isinstance(keys, SegmentKeys)
+            name = (header.stream_id, header.epoch_id, header.segment_index)
+            times = [frame.time_us for frame, _ in view.own_units()]
+            if index != 1:
+                payload.add(name, keys, min(times), max(times), (3, 4) if index else (4,))
+    request = GrantRequest.new(
+        camera_key().camera_id,
+        [TimeSpan(START_US, START_US + 3_000_000)],
+        investigator.recipient,
+        case="2026-117",
+        reason="access request",
+        made_us=now_us,
+        expires_us=now_us + 10**9,
+        uses=2,
+    )
+    signer = SignerKey("dora", SecretBytes(b"\x07" * 32))
+    grant = Grant.parse(bytes(Grant.issue(request, payload, signer, issued_us=now_us)))
+    report = _open(lossless, tmp_path / "out.mkv", ledger, keys=grant.open([investigator]))
+    assert report.output is not None
+    pictures = _pictures(tmp_path / "out.mkv")
+    numbers = [*range(10), *range(20, 30)]
+    assert [_shown(picture, number) for picture, number in zip(pictures, numbers, strict=True)] == (
+        [frozenset({4})] * 10 + [frozenset({3, 4})] * 10
+    )
 
 
 def test_the_tiles_as_sealed_are_written_beside_it_bit_for_bit(
