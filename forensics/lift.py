@@ -1,4 +1,4 @@
-"""Open a live stream's sealed layer in memory for a while: the original, segment by segment, for somebody to see.
+"""Open a live stream's sealed layer in memory for a while: the original, segment by segment, to be seen.
 
 The ledger learns of it before the first segment is opened and again at the end, whatever ends it. Nothing is
 written to a disk. A segment is opened when it is whole and has been checked, so what is seen is one segment
