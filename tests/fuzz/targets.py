@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from base.errors import AuthenticationFailed, FormatError, KeyUnavailable, UsageError
+from base.errors import FormatError, UsageError
 from camera.settings import load_settings
 from codec.recovery import recover_part
 from forensics.audit import verify_ledger
@@ -21,6 +19,8 @@ from keys.key_files import parse_camera_public, parse_recipient, render_camera_p
 from keys.secret import SecretBytes
 from keys.stanza import Stanza
 from tests.codec.fuzz import TARGETS as CODEC_TARGETS
+from tests.fuzz.custody import custody_targets
+from tests.fuzz.target import FuzzTarget
 from tests.support.streams import recipient
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -29,34 +29,7 @@ RSS_LIMIT_MB = 512
 HANG_S = 5
 """An input that takes longer is a bug."""
 
-_OURS = (FormatError, KeyUnavailable, AuthenticationFailed)
 _SCRATCH = Path(tempfile.mkdtemp(prefix="veilcam-fuzz-"))
-
-
-@dataclass(frozen=True, slots=True)
-class FuzzTarget:
-    """One parser.
-
-    Attributes:
-        area: stream, header, grant, share, ledger, config or keys.
-        run: raises nothing but ``allowed``.
-        samples: valid inputs to start from.
-        max_bytes: inputs are no longer than this.
-    """
-
-    area: str
-    run: Callable[[bytes], object]
-    samples: tuple[bytes, ...]
-    allowed: tuple[type[Exception], ...] = _OURS
-    max_bytes: int = 4096
-
-    def execute(self, data: bytes) -> str:
-        """Run one input; the kind of outcome."""
-        try:
-            self.run(data)
-        except self.allowed as error:
-            return type(error).__name__
-        return "accepted"
 
 
 def _canonical(data: bytes) -> None:
@@ -121,7 +94,7 @@ source: rtsp://camera.example/stream
 recipients: [custodian.recipient]
 camera: gate.camera
 record: {folder: recordings, max_age_days: 3}
-listen: 127.0.0.1:8080
+http: {listen: "127.0.0.1:8080"}
 """
 
 _AREAS = {"header": "header", "frame": "header", "signature": "header", "meta": "header"}
@@ -148,7 +121,7 @@ def _all() -> dict[str, FuzzTarget]:
     camera = CameraKey("gate", SecretBytes(bytes(range(32)))).public
     targets["camera-file"] = FuzzTarget("keys", parse_camera_public, (render_camera_public(camera),))
     targets["identity-file"] = FuzzTarget("keys", LockedIdentity.parse, (_identity_sample(),))
-    return targets
+    return targets | custody_targets()
 
 
 def _sample_stanza() -> Stanza:
