@@ -11,8 +11,8 @@ const MAX_RETRY_MS = 15000;
 
 /** One WHEP session. `onProblem` is called at most once, after which the session is closed. */
 class Session {
-  constructor(api, video, onPlaying, onProblem) {
-    Object.assign(this, { api, video, onPlaying, onProblem });
+  constructor(api, video, iceServers, onPlaying, onProblem) {
+    Object.assign(this, { api, video, iceServers, onPlaying, onProblem });
     this.closed = false;
     this.url = null;
     this.pc = null;
@@ -32,7 +32,7 @@ class Session {
     const codecs = RTCRtpReceiver.getCapabilities?.("video")?.codecs;
     if (codecs && !codecs.some((codec) => codec.mimeType.toLowerCase() === "video/h264")) throw PROBLEMS.noH264();
 
-    const pc = this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
+    const pc = this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: this.iceServers });
     const { receiver } = pc.addTransceiver("video", { direction: "recvonly" });
     if ("jitterBufferTarget" in receiver) receiver.jitterBufferTarget = 0;
     pc.ontrack = ({ track }) => this.#play(track);
@@ -46,6 +46,7 @@ class Session {
     });
     if (response.status !== 201) throw await problemOf(response);
     this.url = new URL(response.headers.get("Location"), response.url).href;
+    this.iceServers = iceServersOf(response.headers.get("Link") ?? "");
     if (this.closed) return this.#goodbye();
     this.#after(ICE_TIMEOUT_MS, PROBLEMS.ice);
     await pc.setRemoteDescription({ type: "answer", sdp: await response.text() });
@@ -94,6 +95,16 @@ class Session {
     this.pc?.close();
     this.#goodbye();
   }
+}
+
+/** STUN and TURN servers from Link headers (RFC 9725, 4.6). They come with the answer, so the next try uses them. */
+function iceServersOf(link) {
+  const servers = [];
+  for (const [, urls, parameters] of link.matchAll(/<((?:stun|turn)s?:[^>]+)>\s*;\s*rel="ice-server"((?:\s*;\s*[\w-]+="[^"]*")*)/g)) {
+    const value = (name) => parameters.match(new RegExp(`;\\s*${name}="([^"]*)"`))?.[1];
+    servers.push({ urls, username: value("username") ?? "", credential: value("credential") ?? "" });
+  }
+  return servers;
 }
 
 /** Resolves when ICE gathering is complete, or after `ms`: later candidates are found by the camera itself. */
@@ -169,7 +180,8 @@ export class LiveView {
     this.meter = new Meter();
     this.#show("waiting");
     this.#status("connecting", "Connecting");
-    this.session = new Session(this.api, this.video, () => this.#playing(), (problem) => this.#problem(problem));
+    const iceServers = this.session?.iceServers ?? [];
+    this.session = new Session(this.api, this.video, iceServers, () => this.#playing(), (problem) => this.#problem(problem));
     this.session.open();
   }
 
