@@ -163,15 +163,7 @@ class Redraw(nn.Module):
         super().__init__()
         self.luma_stem = nn.Conv2d(1, width, 4, 4)
         self.chroma_stem = nn.Conv2d(2, width, 2, 2, bias=False)
-        self.body = nn.Sequential(conv(width, width))
-        # Sees 150 pixels around at a sixteenth of the size: enough to know a head that became a blob.
-        wide = 3 * width
-        self.context = nn.Sequential(
-            *(conv(width, wide, 4, 4), nn.ReLU(), conv(wide, wide), nn.ReLU(), conv(wide, wide), nn.ReLU()),
-            conv(wide, width, 1),
-        )
-        nn.init.zeros_(self.context[-1].weight)
-        nn.init.zeros_(self.context[-1].bias)
+        self.body = nn.Sequential(conv(width, width), nn.ReLU())
         # One output channel per phase of a 4x4 luma cell, then of the 2x2 cells of cb and of cr.
         self.tail = conv(width, 24, 1)
         nn.init.normal_(self.tail.weight, std=1e-3)
@@ -184,9 +176,7 @@ class Redraw(nn.Module):
 
     def change(self, luma: Tensor, chroma: Tensor) -> Tensor:
         """Planes around zero -> what to add, by phase: [B, 24, H/4, W/4], within REACH."""
-        stem = F.relu(self.luma_stem(luma) + self.chroma_stem(chroma))
-        around = F.interpolate(self.context(stem), scale_factor=4.0, mode="bilinear", align_corners=False)
-        features = F.relu(self.body[0](stem) + around)
+        features = self.body(F.relu(self.luma_stem(luma) + self.chroma_stem(chroma)))
         return F.hardtanh(self.tail(features), -self.REACH, self.REACH)
 
 
