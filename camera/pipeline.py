@@ -45,8 +45,11 @@ class FrameProtector(Protocol):
     def backend(self) -> str:
         """The run-time in use."""
 
-    def protect(self, frame: ClearFrame) -> ProtectedFrame:
-        """The protected picture, same size and time, in memory that is not written to again."""
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
+        """The protected picture, same size and time, in memory that is not written to again.
+
+        With ``renew`` nothing of earlier pictures is kept in it: a key frame begins here.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Pipeline:
         camera_queue = CameraQueue(options.queue_frames) if source.drops else None
         self._frames: StageQueue[Captured] = camera_queue or StageQueue(options.queue_frames)
         self._dropping = camera_queue
-        self._protected: StageQueue[tuple[Captured, ProtectedFrame]] = StageQueue(_PROTECTED_QUEUE)
+        self._protected: StageQueue[tuple[Captured, ProtectedFrame, bool]] = StageQueue(_PROTECTED_QUEUE)
         self._trailing: tuple[SealedPacket, ...] = ()
         self._publisher = Publisher(
             options.coding,
@@ -240,9 +243,10 @@ class Pipeline:
         try:
             for captured in self._frames:
                 size = size or (captured.frame.width, captured.frame.height)
+                starts = self._publisher.plan(captured, self._key_requested)
                 with self._meter.timed("protect"):
-                    protected = self._protector.protect(fitted(captured.frame, size))
-                if not self._protected.put((captured, protected)):
+                    protected = self._protector.protect(fitted(captured.frame, size), renew=starts)
+                if not self._protected.put((captured, protected, starts)):
                     break
         finally:
             self._source.close()
@@ -251,8 +255,8 @@ class Pipeline:
 
     def _publish(self) -> None:
         try:
-            for captured, protected in self._protected:
-                self._publisher.push(captured, protected, self._source.rate, self._key_requested)
+            for captured, protected, starts in self._protected:
+                self._publisher.push(captured, protected, self._source.rate, starts=starts)
             self._publisher.finish(self._trailing)
         except VeilError:
             # The units so far are good: sign them, so that the failure costs nothing that was recorded.

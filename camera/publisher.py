@@ -19,6 +19,7 @@ from camera.sealed_layer import (
     CopiedLayer,
     NoLayer,
     SealedLayer,
+    captures_copies,
     check_split,
     choose_mode,
 )
@@ -94,6 +95,7 @@ class Publisher:
         self._live = live
         self._strength = strength
         self._opened: _Opened | None = None
+        self._cutter: SegmentCutter | None = None
         self.epoch = ""
         self.sub = (
             SubRendition(sub_broadcast, camera_key, scale=options.sub_scale, crf=options.sub_crf)
@@ -117,33 +119,46 @@ class Publisher:
         """Width and height of the protected picture; zeros before the first."""
         return (0, 0) if self._opened is None else (self._opened.width, self._opened.height)
 
-    def push(
-        self, captured: Captured, protected: ProtectedFrame, rate: Fraction, key_requested: threading.Event
-    ) -> None:
+    def plan(self, captured: Captured, key_requested: threading.Event) -> bool:
+        """Whether a segment is to begin with this picture; for every picture once, before it is protected.
+
+        May be called from another thread than the rest. ``key_requested`` is set when somebody asks for a
+        key frame; it is cleared where a segment begins.
+        """
+        if self._cutter is None:
+            copied = captures_copies(self._options.sealed, captured)
+            self._cutter = SegmentCutter(self._options.cut, follows_source=copied)
+        starts = self._cutter.starts_segment(
+            captured.time_us,
+            source_key=captured.source_key,
+            discontinuity=captured.discontinuity,
+            requested=key_requested.is_set(),
+        )
+        if starts:
+            key_requested.clear()
+        return starts
+
+    def push(self, captured: Captured, protected: ProtectedFrame, rate: Fraction, *, starts: bool) -> None:
         """Publish one picture.
 
         Args:
             captured: its original and packets.
             protected: what may be shown.
             rate: nominal pictures per second of the source; used with the first picture.
-            key_requested: set when somebody asks for a key frame; cleared where a segment begins.
+            starts: whether a segment was planned to begin here. One begins also where the source's streams
+                change, and where the open one holds as many sealed bytes as it may.
         """
         opened = self._opened
         if opened is None:
             opened = self._opened = self._open(captured, protected, rate)
-        cut = opened.cutter.starts_segment(
-            captured.time_us,
-            source_key=captured.source_key,
-            discontinuity=captured.discontinuity or opened.layer.changes(captured),
-            requested=key_requested.is_set(),
-            num_bytes=opened.last_bytes,
-        )
+        full = opened.segment_bytes >= self._options.cut.max_bytes
+        cut = starts or full or not opened.num_units or opened.layer.changes(captured)
         with self._meter.timed("seal_encode"):
             part = opened.layer.take(captured, cut=cut)
-        opened.last_bytes = part.num_bytes
         if cut:
-            key_requested.clear()
+            opened.segment_bytes = 0
             self._begin(opened)
+        opened.segment_bytes += part.num_bytes
         published = protected
         if opened.hider is not None:
             with self._meter.timed("hide"):
@@ -237,7 +252,6 @@ class Publisher:
             in_file = not self._live and mode is SealedMode.FFV1
             cap = FILE_UNIT_CAP_BYTES if in_file else LIVE_UNIT_CAP_BYTES
         sealer = SegmentSealer(self._camera_key, self._epochs, params, unit_cap_bytes=cap)
-        cutter = SegmentCutter(self._options.cut, follows_source=layer.follows_source)
         logger.info(
             "source %s: %dx%d, sealed as %s",
             self._source_name,
@@ -247,7 +261,7 @@ class Publisher:
         )
         hider = None if model is None else PixelHider(model)
         size = protected.width, protected.height
-        return _Opened(mode, layer, encoder, sealer, cutter, *size, rate, colour, hider)
+        return _Opened(mode, layer, encoder, sealer, *size, rate, colour, hider)
 
     def _layer(self, mode: SealedMode, captured: Captured, rate: Fraction) -> SealedLayer:
         if mode is SealedMode.NONE:
@@ -276,14 +290,13 @@ class _Opened:
     layer: SealedLayer
     encoder: ProtectedEncoder
     sealer: SegmentSealer
-    cutter: SegmentCutter
     width: int
     height: int
     rate: Fraction
     colour: ColourTags
     hider: PixelHider | None = None
     num_units: int = 0
-    last_bytes: int = 0
+    segment_bytes: int = 0
 
 
 def choose_pixels(wanted: str | None, epochs: EpochRing | None) -> PixelModel | None:

@@ -84,6 +84,11 @@ def check_split(regions: tuple[int, int] | None, mode: str | None) -> None:
         raise UsageError(message)
 
 
+def captures_copies(wanted: str | None, captured: Captured) -> bool:
+    """Whether :func:`choose_mode` copies this source's packets."""
+    return wanted in (None, "copy") and captured.video_stream is not None
+
+
 class CopiedLayer:
     """Seals the source's own packets bit for bit, audio included."""
 

@@ -138,9 +138,9 @@ def test_nothing_is_sealed_in_mode_none() -> None:
 
 
 class SlowProtector(BlurProtector):
-    def protect(self, frame: ClearFrame) -> ProtectedFrame:
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
         time.sleep(0.08)
-        return super().protect(frame)
+        return super().protect(frame, renew=renew)
 
 
 def test_a_camera_that_is_too_fast_loses_pictures_but_no_sealed_packet(tmp_path: Path) -> None:
@@ -209,12 +209,12 @@ class FailingProtector(BlurProtector):
     def __init__(self, after: int) -> None:
         self._left = after
 
-    def protect(self, frame: ClearFrame) -> ProtectedFrame:
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
         self._left -= 1
         if self._left < 0:
             message = "the network is broken"
             raise MediaError(message)
-        return super().protect(frame)
+        return super().protect(frame, renew=renew)
 
 
 def test_a_failing_protector_stops_everything_with_its_reason_and_keeps_what_was_done() -> None:
@@ -359,3 +359,19 @@ def test_a_protected_picture_starts_every_segment(tmp_path: Path) -> None:
     units, _ = run(open_source("synthetic:?size=64x48&seconds=5&fps=10"), Keys())
     for unit in units:
         assert unit.unit.is_keyframe == unit.starts_segment
+
+
+class NotingProtector(BlurProtector):
+    def __init__(self) -> None:
+        self.renewed: list[bool] = []
+
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
+        self.renewed.append(renew)
+        return super().protect(frame, renew=renew)
+
+
+def test_the_protector_renews_its_picture_exactly_where_segments_begin() -> None:
+    protector = NotingProtector()
+    units, _ = run(open_source("synthetic:?size=64x48&seconds=5"), Keys(), "none", protector=protector)
+    assert protector.renewed == [unit.starts_segment for unit in units]
+    assert sum(protector.renewed) == 3

@@ -83,7 +83,7 @@ async def test_it_ends_by_itself_with_its_source() -> None:
 
 async def test_a_failing_stage_is_the_services_error() -> None:
     class Failing(BlurProtector):
-        def protect(self, frame: ClearFrame) -> ProtectedFrame:
+        def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
             message = "no more"
             raise VeilError(message)
 

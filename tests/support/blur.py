@@ -14,7 +14,7 @@ class BlurProtector:
     model_id = b"testblur"
     backend = "blur"
 
-    def protect(self, frame: ClearFrame) -> ProtectedFrame:
+    def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
         def blurred(plane: Plane) -> Plane:
             return np.asarray(cv2.blur(plane, (9, 9)), np.uint8)
 
