@@ -15,7 +15,7 @@ from evaluation.pairs import PATCH_PX, Pairs, face_pairs, patch_pairs
 from evaluation.pictures import resized
 from evaluation.plates import split
 from evaluation.recogniser import Vectors
-from evaluation.train.fit import described, fit_inverter, fit_recogniser, inverted, load, save
+from evaluation.train.fit import Budget, described, fit_inverter, fit_recogniser, inverted, load, save
 from evaluation.train.networks import InverterNet, RecogniserNet
 
 
@@ -56,7 +56,7 @@ def train_inverter(context: Context, see: See, name: str = "inverter") -> Invert
         return Inverter(net, note.read_text())
     pairs = Pairs.joined([face_pairs(context, see), patch_pairs(context, see, _pictures(context))])
     net, steps = fit_inverter(
-        pairs, minutes=context.attack_minutes, seed=context.seed, progress=context.progress
+        pairs, budget=Budget(context.attack_minutes), seed=context.seed, progress=context.progress
     )
     trained = (
         f"U-Net, {steps} steps of 16 in {context.attack_minutes:g} minutes on {len(pairs)} pairs "
@@ -82,7 +82,7 @@ def train_student(context: Context, see: See, name: str = "student") -> Student:
     pairs = face_pairs(context, see)
     wanted = unit(_clear_descriptions(context, pairs))
     before, after, steps = fit_recogniser(
-        pairs, wanted, minutes=context.attack_minutes, seed=context.seed, progress=context.progress
+        pairs, wanted, budget=Budget(context.attack_minutes), seed=context.seed, progress=context.progress
     )
     trained = (
         f"taught to describe like dlib, {steps} steps of 32 in {context.attack_minutes:g} minutes on "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,30 @@ BATCH = 16
 Step = Callable[[np.random.Generator], Tensor]
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long to train: by the clock, or for so many steps if that ends sooner."""
+
+    minutes: float
+    max_steps: int | None = None
+    batch: int = BATCH
+
+    def share(self, seconds: float, steps: int) -> float:
+        """What is used up, 1 and more at the end."""
+        by_steps = steps / self.max_steps if self.max_steps else 0.0
+        return max(seconds / (60 * self.minutes), by_steps)
+
+    def part(self, share: float) -> Budget:
+        """A budget of this share of the time and steps."""
+        steps = None if self.max_steps is None else max(1, round(self.max_steps * share))
+        return Budget(self.minutes * share, steps, self.batch)
+
+
 def fit(
     net: nn.Module,
     step: Step,
     *,
-    minutes: float,
+    budget: Budget,
     seed: int,
     what: str,
     progress: Progress,
@@ -37,11 +57,10 @@ def fit(
     optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=1e-4)
     net.train()
     began = time.monotonic()
-    seconds = 60 * minutes
     steps = 0
-    while (share := (time.monotonic() - began) / seconds) < 1:
+    while (share := budget.share(time.monotonic() - began, steps)) < 1:
         for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, (steps + 1) / 50) * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
+            group["lr"] = rate * min(1.0, (steps + 1) / 20) * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
         loss = step(rng)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -54,30 +73,30 @@ def fit(
     return steps
 
 
-def fit_inverter(pairs: Pairs, *, minutes: float, seed: int, progress: Progress) -> tuple[InverterNet, int]:
+def fit_inverter(pairs: Pairs, *, budget: Budget, seed: int, progress: Progress) -> tuple[InverterNet, int]:
     """From protected to clear: L1 on samples and on their differences, which keeps edges."""
     torch.manual_seed(seed)
     net = InverterNet()
 
     def step(rng: np.random.Generator) -> Tensor:
-        rows = rng.integers(len(pairs), size=BATCH)
+        rows = rng.integers(len(pairs), size=budget.batch)
         seen, clear = _mirrored(rng, pairs.seen[rows], pairs.clear[rows])
         guess = net(seen)
         across, down = (_slopes(guess, axis) - _slopes(clear, axis) for axis in (3, 2))
         return (guess - clear).abs().mean() + across.abs().mean() + down.abs().mean()
 
-    return net, fit(net, step, minutes=minutes, seed=seed, what="attack: inverter", progress=progress)
+    return net, fit(net, step, budget=budget, seed=seed, what="attack: inverter", progress=progress)
 
 
 def fit_recogniser(
-    pairs: Pairs, wanted: Vectors, *, minutes: float, seed: int, progress: Progress
+    pairs: Pairs, wanted: Vectors, *, budget: Budget, seed: int, progress: Progress
 ) -> tuple[RecogniserNet, RecogniserNet, int]:
     """A recogniser taught on clear faces, then fine-tuned on protected ones.
 
     Args:
         pairs: of faces.
         wanted: [n, 128], how the recogniser that is imitated describes the clear faces, each of length 1.
-        minutes: a third of them on clear faces.
+        budget: a third of it on clear faces.
         seed: of everything random.
         progress: see Context.
 
@@ -93,7 +112,7 @@ def fit_recogniser(
     for source, share, what in ((pairs.clear, 1 / 3, "clear"), (pairs.seen, 2 / 3, "protected")):
 
         def step(rng: np.random.Generator, source: Batch = source, net: RecogniserNet = net) -> Tensor:
-            rows = rng.integers(len(pairs), size=2 * BATCH)
+            rows = rng.integers(len(pairs), size=2 * budget.batch)
             (faces,) = _mirrored(rng, _shifted(rng, source[rows]))
             vectors = net(faces)
             imitation = (vectors - targets[rows]).pow(2).sum(1).mean()
@@ -102,7 +121,7 @@ def fit_recogniser(
         steps += fit(
             net,
             step,
-            minutes=minutes * share,
+            budget=budget.part(share),
             seed=seed,
             what=f"attack: recogniser on {what} faces",
             progress=progress,
