@@ -122,10 +122,10 @@ class PullStream:
         options = {"format_whitelist": _FORMATS, **_OPTIONS.get(scheme, {})}
         if scheme == "srt":
             self._program = SrtProgram(self._url, sends=False)
-            with self._program as program, av.open(program.pipe, format="mpegts") as container:
+            with self._program as program, av.open(program.pipe, "r", format="mpegts") as container:
                 yield container
             return
-        with av.open(self._url, options=options, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S)) as container:
+        with av.open(self._url, "r", options=options, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S)) as container:
             yield container
 
     def _units(self, container: InputContainer) -> Iterator[tuple[bytes, int]]:

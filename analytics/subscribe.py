@@ -13,13 +13,12 @@ import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 from urllib.parse import urlsplit
 
 from analytics.encoded_unit import EncodedUnit
-from analytics.stream import UnitStream
 from analytics.urls import shown_url
 from base.errors import PeerError, UsageError
 
@@ -44,6 +43,19 @@ class SubscribeOptions:
     max_pause_s: float = 10.0
 
 
+class _Stream(Protocol):
+    """One connection, over whatever protocol."""
+
+    @property
+    def num_dropped(self) -> int: ...
+
+    def __aiter__(self) -> AsyncIterator[EncodedUnit]: ...
+
+    def request_key_frame(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class Subscription:
     """A stream that is received until its reader stops: iterate once; ``async with`` ends it at once.
 
@@ -57,7 +69,7 @@ class Subscription:
         self._url = url
         self._token = token
         self._options = options
-        self._stream: UnitStream | None = None
+        self._stream: _Stream | None = None
         self._dropped_before = 0
         self._last_us = -1
         self._last_s = 0.0
@@ -134,7 +146,7 @@ class Subscription:
                 pts_us = max(unit.pts_us + offset_us, self._last_us + 1)
                 gap = unit.discontinuity or (is_first and self._last_us >= 0)
                 self._last_us, self._last_s = pts_us, time.monotonic()
-                yield replace(unit, pts_us=pts_us, discontinuity=gap)
+                yield EncodedUnit(unit.data, pts_us, unit.is_keyframe, gap)
         finally:
             if self._stream is stream:
                 self._stream = None
@@ -167,7 +179,7 @@ def subscribe(url: str, *, token: str | None = None, options: SubscribeOptions |
     return Subscription(url, token, options or SubscribeOptions())
 
 
-async def _open(url: str, token: str | None, options: SubscribeOptions) -> UnitStream:
+async def _open(url: str, token: str | None, options: SubscribeOptions) -> _Stream:
     scheme, separator, rest = url.partition("://")
     if scheme.lower() in _WHEP:
         from analytics.whep_client import ClientOptions, open_whep  # noqa: PLC0415  # aiortc only where used

@@ -173,8 +173,9 @@ class RtspServer:
                 assert process.stdin is not None  # noqa: S101  # a pipe was asked for
                 self._feed(process, process.stdin)
             finally:
-                with suppress(OSError):
-                    process.stdin.close()
+                if process.stdin is not None:
+                    with suppress(OSError):
+                        process.stdin.close()
                 try:
                     process.wait(1.0)
                 except subprocess.TimeoutExpired:

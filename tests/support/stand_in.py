@@ -23,12 +23,19 @@ from keys import CameraKey, EpochRing, Recipient
 MICROSECOND = Fraction(1, 1_000_000)
 
 
-def draw(width: int, height: int, index: int) -> ProtectedFrame:
-    """A bright gradient with a dark box that moves, so that a decoder has something to get wrong."""
+def draw(width: int, height: int, index: int, noise: int = 0) -> ProtectedFrame:
+    """A bright gradient with a dark box that moves, so that a decoder has something to get wrong.
+
+    ``noise`` is the amplitude of grain on every fourth row, which costs bits.
+    """
     rows, columns = np.mgrid[0:height, 0:width]
     luma = (90 + 90 * columns / width + 40 * rows / height).astype(np.uint8)
     left, top = (index * 7) % (width - 80), (index * 3) % (height - 80)
     luma[top : top + 80, left : left + 80] = 40
+    if noise:
+        rows_of_grain = luma[::4]
+        grain = np.random.default_rng(index).integers(0, noise, rows_of_grain.shape, dtype=np.uint8)
+        luma[::4] = rows_of_grain + grain
     cb = np.full((height // 2, width // 2), 110, np.uint8)
     cr = np.full((height // 2, width // 2), 150, np.uint8)
     return ProtectedFrame(luma, cb, cr, time.time_ns() // 1000)
@@ -56,6 +63,7 @@ class StandInCamera:
         fps: int = 25,
         gop_s: float = 2.0,
         sealed_bytes_per_frame: int = 4000,
+        noise: int = 0,
     ) -> None:
         self.broadcast = Broadcast()
         self.num_key_requests = 0
@@ -63,6 +71,7 @@ class StandInCamera:
         self._size = width, height
         self._fps = fps
         self._gop_s = gop_s
+        self._noise = noise
         self._payload = bytes(sealed_bytes_per_frame)
         self._meter = Meter()
         self._key_wanted = threading.Event()
@@ -151,7 +160,7 @@ class StandInCamera:
                 segment_start_s = 0.0
                 continue
             self._meter.captured()
-            frame = draw(width, height, index)
+            frame = draw(width, height, index, self._noise)
             index += 1
             starts = self._key_wanted.is_set() or time.monotonic() - segment_start_s >= self._gop_s
             if starts:

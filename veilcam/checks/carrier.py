@@ -29,7 +29,7 @@ class Kept(enum.Enum):
 
 ADVICE = {
     Kept.ALL: "Everything arrived. Recordings behind this hop verify and can be opened.",
-    Kept.PICTURES_LOST: "Some pictures did not arrive, the others are whole: packet loss (use TCP), or a slow disk.",
+    Kept.PICTURES_LOST: "Some pictures did not arrive, the others are whole: packet loss (use TCP)?",
     Kept.SEI_OF_KEY_FRAMES: "Use the gop carrier (carrier: gop): then all of it travels in key frames.",
     Kept.SEI_PARTLY: "Parts of the signed and sealed data are lost: raise its limits, or record beside it.",
     Kept.NO_SEI: "The hop removes SEI: record at the camera or with `veilcam subscribe --record` beside it.",
