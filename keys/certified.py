@@ -125,14 +125,14 @@ def _check_link(subject: x509.Certificate, issuer: x509.Certificate, num_between
         constraints = profile.basic_constraints(issuer)
         may_sign = constraints.ca and profile.key_usage(issuer).key_cert_sign
         length = constraints.path_length
-    if not may_sign or (length is not None and num_between > length):
-        message = f"certificate chain: {name} may not vouch for what it vouches for"
-        raise AuthenticationFailed(message)
     try:
         subject.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         message = f"certificate chain: not signed by {name}"
         raise AuthenticationFailed(message) from None
+    if not may_sign or (length is not None and num_between > length):
+        message = f"certificate chain: {name} may not vouch for what it vouches for"
+        raise AuthenticationFailed(message)
 
 
 def _camera_public(certificate: x509.Certificate) -> CameraPublic:

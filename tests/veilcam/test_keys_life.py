@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 
 from forensics.audit import verify_ledger
+from keys import EpochRing
+from keys.scope import load_scoped
+from keys.store import save_camera
+from tests.forensics.recordings import camera_key, make_source, seal_copy, write_units
 from tests.keys import softhsm
 from tests.veilcam.cli import Ended, environment, veilcam, veilcam_inside
-from veilcam.assets import SAMPLE
 from veilcam.demo.streams import stream_digests
 
+CAMERA = camera_key(7)
 HOLDERS = ("dora", "emil", "fay")
 
 
@@ -48,33 +52,31 @@ class House:
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     pytest.importorskip("shamir_mnemonic", reason="required: shamir-mnemonic is not installed")
     made = House(tmp_path_factory.mktemp("house"))
-    cut = ["-t", "0.5", "-c", "copy", str(made.folder / "clip.mp4")]
-    subprocess.run(["ffmpeg", "-v", "error", "-i", str(SAMPLE), *cut], check=True)
+    make_source(made.folder / "clip.mp4", seconds=1)
+    save_camera(made.folder, CAMERA)
     made.ok("keys", "authority", "root")
     made.ok("keys", "authority", "site", "--under", "root")
-    made.ok("keys", "camera", "gate")
-    made.ok("keys", "request", "gate.camera")
-    made.ok("keys", "certify", "gate.csr", "--by", "site")
+    made.ok("keys", "request", "camera-7.camera")
+    made.ok("keys", "certify", "camera-7.csr", "--by", "site")
     holders = [part for holder in HOLDERS for part in ("--holder", holder)]
     made.ok("keys", "split", "custody", "-k", "2", *holders)
     made.ok("keys", "recipient", "november", "--suite", "x25519")
-    for recipient in ("custody", "november"):
-        made.ok(
-            "protect",
-            "clip.mp4",
-            "-o",
-            f"{recipient}.mp4",
-            "-r",
-            f"{recipient}.recipient",
-            "-c",
-            "gate.camera",
-        )
+    for name in ("custody", "november"):
+        record(made.folder, name)
     return made
+
+
+def record(folder: Path, name: str) -> None:
+    """Seal clip.mp4 to NAME.recipient alone: NAME.mp4."""
+    ring = EpochRing(CAMERA.camera_id, [load_scoped(folder / f"{name}.recipient")])
+    start_us = time.time_ns() // 1000
+    units = seal_copy(folder / "clip.mp4", camera=7, epochs=ring, start_us=start_us)
+    write_units(folder / f"{name}.mp4", units)
 
 
 def _verify(house: House, *options: str) -> Ended:
     return house.call(
-        "verify", "custody.mp4", "--root", "root.crt", "--certificate", "gate.crt", "--json", *options
+        "verify", "custody.mp4", "--root", "root.crt", "--certificate", "camera-7.crt", "--json", *options
     )
 
 
@@ -153,23 +155,23 @@ def test_anybody_with_the_root_learns_which_camera_signed(house: House) -> None:
     ended = _verify(house)
     assert ended.exit_code == 0
     assert ended.json["verdict"] == "authentic"
-    assert ended.json["certificate"]["camera"] == "gate"
+    assert ended.json["certificate"]["camera"] == "camera-7"
     assert ended.json["certificate"]["issuers"] == ["site", "root"]
-    said = house.call("verify", "custody.mp4", "--root", "root.crt", "--certificate", "gate.crt")
-    assert "certified gate < site < root" in said.out
+    said = house.call("verify", "custody.mp4", "--root", "root.crt", "--certificate", "camera-7.crt")
+    assert "certified camera-7 < site < root" in said.out
     assert "no revocation list of site was given" in said.out
 
 
 def test_another_root_does_not_vouch(house: House) -> None:
     house.ok("keys", "authority", "stranger")
-    ended = house.call("verify", "custody.mp4", "--root", "stranger.crt", "--certificate", "gate.crt")
+    ended = house.call("verify", "custody.mp4", "--root", "stranger.crt", "--certificate", "camera-7.crt")
     assert ended.exit_code == 3
     assert "not signed by" in ended.err
 
 
 def test_what_a_stolen_key_signed_is_not_believed_unless_it_was_seen_before(house: House) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    house.ok("keys", "revoke", "gate.crt", "--by", "site", "--reason", "keyCompromise", "--since", now)
+    house.ok("keys", "revoke", "camera-7.crt", "--by", "site", "--reason", "keyCompromise", "--since", now)
     house.ok("keys", "revoke", "--by", "root")
     lists = ("--crl", "site.crl", "--crl", "root.crl")
     ended = _verify(house, *lists)
@@ -181,15 +183,15 @@ def test_what_a_stolen_key_signed_is_not_believed_unless_it_was_seen_before(hous
     late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
     assert _verify(house, *lists, "--seen-before", late).json["verdict"] == "unverifiable"
     listed = house.call("keys", "list", "--json").json["keys"]
-    assert next(each for each in listed if each["file"] == "gate.crt")["state"] == "revoked"
+    assert next(each for each in listed if each["file"] == "camera-7.crt")["state"] == "revoked"
 
 
 def test_a_certificate_that_was_not_valid_at_the_time_proves_nothing(house: House, tmp_path: Path) -> None:
-    (tmp_path / "gate.csr").write_bytes((house.folder / "gate.csr").read_bytes())
+    (tmp_path / "camera-7.csr").write_bytes((house.folder / "camera-7.csr").read_bytes())
     time.sleep(1.1)  # certificates have whole seconds
-    house.ok("keys", "certify", tmp_path / "gate.csr", "--by", "site")
+    house.ok("keys", "certify", tmp_path / "camera-7.csr", "--by", "site")
     ended = house.call(
-        "verify", "custody.mp4", "--root", "root.crt", "--certificate", tmp_path / "gate.crt", "--json"
+        "verify", "custody.mp4", "--root", "root.crt", "--certificate", tmp_path / "camera-7.crt", "--json"
     )
     assert (ended.exit_code, ended.json["verdict"]) == (3, "unverifiable")
     assert "certificate was not valid" in ended.json["causes"][0]
@@ -233,12 +235,12 @@ def test_rotation_makes_a_successor_and_keeps_the_old_key(house: House) -> None:
     first = house.ok("keys", "rotate", "yearly.identity")
     assert first["name"] == "yearly-2"
     assert house.ok("keys", "rotate", "yearly-2.identity")["name"] == "yearly-3"
-    assert house.ok("keys", "rotate", "gate.camera")["name"] == "gate-2"
+    assert house.ok("keys", "rotate", "camera-7.camera")["name"] == "camera-8"
     assert (house.folder / "yearly.identity").exists()
 
 
 def test_a_recipient_with_a_scope_is_sealed_to_within_it_only(house: House, tmp_path: Path) -> None:
-    protect = ("protect", "clip.mp4", "-c", "gate.camera", "-o")
+    protect = ("protect", "clip.mp4", "-c", "camera-7.camera", "-o")
     house.ok("keys", "recipient", "past", "--suite", "x25519", "--until", "2020-01-01T00:00:00Z")
     refused = house.call(*protect, tmp_path / "a.mp4", "-r", "past.recipient")
     assert refused.exit_code == 2
@@ -259,18 +261,17 @@ def test_a_key_in_a_token_opens_recordings(tmp_path: Path) -> None:
     softhsm.make_token("custody", configuration)
     uri = softhsm.token_uri("custody", "november")
     env = environment(SOFTHSM2_CONF=str(configuration), VEILCAM_PASSPHRASE=softhsm.PIN)
-    cut = ["-t", "0.5", "-c", "copy", str(tmp_path / "clip.mp4")]
-    subprocess.run(["ffmpeg", "-v", "error", "-i", str(SAMPLE), *cut], check=True)
+    make_source(tmp_path / "clip.mp4", seconds=1)
+    made = veilcam("keys", "recipient", "november", "--in", uri, cwd=tmp_path, env=env)
+    assert made.exit_code == 0, made.err
+    record(tmp_path, "november")
     for step in (
-        ("keys", "recipient", "november", "--in", uri),
-        ("keys", "camera", "gate"),
-        ("protect", "clip.mp4", "-o", "p.mp4", "-r", "november.recipient", "-c", "gate.camera"),
-        ("decode", "p.mp4", "-o", "back.mp4", "-i", uri, "-c", "gate.pub"),
+        ("decode", "november.mp4", "-o", "back.mp4", "-i", uri),
         ("keys", "destroy", uri, "--reason", "retention", "--yes"),
     ):
         ended = veilcam(*step, cwd=tmp_path, env=env)
         assert ended.exit_code == 0, f"{step}: {ended.err}"
     assert stream_digests(tmp_path / "back.mp4") == stream_digests(tmp_path / "clip.mp4")
-    gone = veilcam("decode", "p.mp4", "-o", "b.mp4", "-i", uri, cwd=tmp_path, env=env)
+    gone = veilcam("decode", "november.mp4", "-o", "b.mp4", "-i", uri, cwd=tmp_path, env=env)
     assert gone.exit_code == 4
     assert (tmp_path / "november.destroyed").exists()
