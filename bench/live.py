@@ -214,7 +214,7 @@ async def _camera(options: Options) -> AsyncIterator[tuple[CameraService, Record
 
 
 def _protector(name: str) -> FrameProtector:
-    return BlurProtector() if name == "blur" else load_protector(refresh=2)
+    return BlurProtector() if name == "blur" else load_protector(refresh=2, hold=True)
 
 
 async def _until_live(service: CameraService) -> None:

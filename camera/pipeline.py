@@ -45,6 +45,10 @@ class FrameProtector(Protocol):
     def backend(self) -> str:
         """The run-time in use."""
 
+    @property
+    def strength(self) -> int:
+        """Its setting, for every segment's header."""
+
     def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
         """The protected picture, same size and time, in memory that is not written to again.
 
@@ -120,6 +124,7 @@ class Pipeline:
             camera_key=camera_key,
             epochs=epochs,
             model_id=protector.model_id,
+            strength=int(protector.strength),
             broadcast=self.broadcast,
             meter=self._meter,
             source_name=source.name,

@@ -103,6 +103,8 @@ class CameraSettings(_Section):
     queue_frames: int = Field(default=2, ge=1, le=64)
     protector_threads: int | None = Field(default=None, ge=1, le=64)
     protector_refresh: int = Field(default=2, ge=1, le=10)  # look for faces in every n-th picture
+    protector_hold: bool = True  # parts that have not changed keep their pixels
+    strength: Literal["light", "standard", "strong", "maximum"] = "standard"
     coding: CodingSettings = Field(default_factory=CodingSettings)
     segments: SegmentSettings = Field(default_factory=SegmentSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)

@@ -10,9 +10,10 @@ import numpy as np
 from base.frames import ClearFrame
 from models.card import ModelCard
 from models.changes import BLOCK, Mask
-from models.pyramid import GatedPyramid, Level, pool
+from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array, Session, open_session
+from models.strength import Strength, strengthened
 from models.tiles import TILE, TileDrawer
 
 WHOLE_SHARE = 0.5
@@ -31,8 +32,16 @@ class Canvas:
     """One picture at a time, padded to the network's multiple. Not for two threads at once."""
 
     def __init__(
-        self, height: int, width: int, card: ModelCard, graphs: tuple[bytes, bytes], threads: int
+        self,
+        height: int,
+        width: int,
+        card: ModelCard,
+        graphs: tuple[bytes, bytes],
+        threads: int,
+        *,
+        strength: Strength = Strength.STANDARD,
     ) -> None:
+        self._strength = strength
         multiple = card.size_multiple
         padded = (-(-height // multiple) * multiple, -(-width // multiple) * multiple)
         self.height, self.width, self.padded = height, width, padded
@@ -58,17 +67,17 @@ class Canvas:
             buffer[:, width:] = buffer[:, width - 1 : width]
 
     def look(self) -> tuple[Array, Array]:
-        """The network's gates and thresholds for the loaded picture, each [1, bands, H/8, W/8]."""
+        """Gates and thresholds for the loaded picture at this strength, each [1, bands, H/8, W/8]."""
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
-        return gates, thresholds
+        return strengthened(self._strength, gates, thresholds)
 
     def draw(self, gates: Array, thresholds: Array) -> Planes:
         """The loaded picture, drawn; freshly allocated."""
         luma = self.luma[0, 0]
         half = pool(luma, self._half)
         # Luma at half its size and chroma share their gates: from here down they are three channels of one.
-        rebuilt = self._pyramid(cv2.merge([half, *self.chroma[0]]), gates[0, 1:], thresholds[0, 1:])
-        rebuilt_half, *rebuilt_chroma = cv2.split(rebuilt)
+        rebuilt = self._pyramid(join(half, *self.chroma[0]), gates[0, 1:], thresholds[0, 1:])
+        rebuilt_half, *rebuilt_chroma = split(rebuilt)
         kept = self._finest.rebuild(luma, half, rebuilt_half, gates[0, 0], thresholds[0, 0])
         return Planes(*self._redraw(kept[None, None], np.stack(rebuilt_chroma)[None]))
 
@@ -79,7 +88,9 @@ class Canvas:
         """
         share = TILE // BLOCK
         rows, columns = blocks.shape
-        tiles = blocks.reshape(rows // share, share, columns // share, share).any((1, 3))
+        tiles: Mask = np.asarray(
+            blocks.reshape(rows // share, share, columns // share, share).any((1, 3)), np.bool_
+        )
         if tiles.mean() > WHOLE_SHARE:
             return _pasted(last, self.draw(gates, thresholds), blocks)
         fresh = Planes(*(plane.copy() for plane in last))

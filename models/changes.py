@@ -62,7 +62,7 @@ class ChangeFinder:
         if self._reference is None:
             return np.ones((self._rows, self._columns), np.bool_)
         cells, blocks = self._reference
-        largest = _largest(cv2.absdiff(self._cells, cells)).reshape(3, self._rows, self._columns)
+        largest = _largest(_distance(self._cells, cells)).reshape(3, self._rows, self._columns)
         moved = np.abs(self._blocks - blocks).reshape(largest.shape)
         cell_limits, block_limits = (limit.reshape(3, 1, 1) for limit in limits)
         return np.asarray(((largest > cell_limits) | (moved > block_limits)).any(0))
@@ -78,10 +78,11 @@ class ChangeFinder:
 
     def limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Largest change of a cell and of a block that still counts as noise, for luma, cb and cr."""
-        return tuple(
+        cells, blocks = (
             np.array([np.clip(_DEVIATIONS * noise[colour], *bounds[colour]) for colour in (0, 1, 1)])
             for noise, bounds in zip(self._noise, (CELL_LIMITS, BLOCK_LIMITS), strict=True)
         )
+        return cells, blocks
 
     def _measure_noise(self) -> None:
         if self._before is None:
@@ -89,7 +90,7 @@ class ChangeFinder:
             return
         self._num_measured += 1
         cells, blocks = self._before
-        cell_means = _block_means(cv2.absdiff(self._cells, cells), np.empty_like(self._blocks))
+        cell_means = _block_means(_distance(self._cells, cells), np.empty_like(self._blocks))
         moved = np.abs(self._blocks - blocks)
         for kind, (values, factor) in enumerate(
             ((cell_means, _MEAN_TO_DEVIATION), (moved, _MEDIAN_TO_DEVIATION))
@@ -100,6 +101,10 @@ class ChangeFinder:
             self._noise[kind] += np.where(rise > 0, share, max(share, _FALLING_SHARE)) * rise
         np.copyto(cells, self._cells)
         np.copyto(blocks, self._blocks)
+
+
+def _distance(first: Array, second: Array) -> Array:
+    return np.asarray(cv2.absdiff(first, second), np.uint8)
 
 
 def _block_means(cells: Array, out: _Floats) -> _Floats:

@@ -19,6 +19,7 @@ from models.changes import ChangeFinder, Mask
 from models.looks import LookMemory
 from models.pyramid import GATE_ONE
 from models.session import Array
+from models.strength import Strength
 
 CARD = "protector-v1.json"
 GATES_GRAPH = "protector-v1-gates.onnx"
@@ -98,7 +99,7 @@ class _Video:
 
 def _closing(gates: Array, drawn: Array) -> Mask:
     """Blocks of 16x16 in which something must be shut more than it was drawn: [H/16, W/16]."""
-    cells = (gates < drawn).any((0, 1))
+    cells: Mask = np.asarray((gates < drawn).any((0, 1)), np.bool_)
     return np.asarray(cells[::2, ::2] | cells[1::2, ::2] | cells[::2, 1::2] | cells[1::2, 1::2])
 
 
@@ -124,6 +125,7 @@ class Protector:
         refresh: int = 1,
         *,
         hold: bool = False,
+        strength: Strength = Strength.STANDARD,
     ) -> None:
         if refresh < 1:
             raise UsageError(f"refresh: expected 1 or more pictures, got {refresh}")
@@ -132,6 +134,7 @@ class Protector:
         self._threads = threads
         self._refresh = refresh
         self._hold = hold
+        self.strength = strength
         self._canvas: Canvas | None = None
         self._video: _Video | None = None
         self._lock = threading.Lock()
@@ -178,14 +181,21 @@ class Protector:
     def _sized(self, height: int, width: int) -> Canvas:
         canvas = self._canvas
         if canvas is None or (canvas.height, canvas.width) != (height, width):
-            canvas = self._canvas = Canvas(height, width, self._card, self._graphs, self._threads)
+            canvas = self._canvas = Canvas(
+                height, width, self._card, self._graphs, self._threads, strength=self.strength
+            )
             is_video = self._refresh > 1 or self._hold
             self._video = _Video(canvas, refresh=self._refresh, hold=self._hold) if is_video else None
         return canvas
 
 
 def load_protector(
-    *, folder: Path = WEIGHTS, threads: int | None = None, refresh: int = 1, hold: bool = False
+    *,
+    folder: Path = WEIGHTS,
+    threads: int | None = None,
+    refresh: int = 1,
+    hold: bool = False,
+    strength: Strength = Strength.STANDARD,
 ) -> Protector:
     """The protector shipped with veilcam, checked against its card.
 
@@ -200,6 +210,7 @@ def load_protector(
             times faster and cheaper to code with a fixed camera. A held block repeats what was shown
             before and is drawn anew when anything in it must be shut more than it was. All is drawn anew
             when ``protect`` is asked to, and every 10 seconds.
+        strength: how much is destroyed; see :class:`models.strength.Strength`.
 
     Raises:
         AuthenticationFailed: a weights file is not the one on the card.
@@ -207,4 +218,6 @@ def load_protector(
     """
     card = read_card(folder / CARD)
     graphs = (read_weights(card, GATES_GRAPH, folder), read_weights(card, REDRAW_GRAPH, folder))
-    return Protector(card, graphs, threads or min(4, os.cpu_count() or 1), refresh, hold=hold)
+    return Protector(
+        card, graphs, threads or min(4, os.cpu_count() or 1), refresh, hold=hold, strength=strength
+    )

@@ -108,5 +108,15 @@ def pool(plane: Plane, out: Plane) -> Plane:
     return np.asarray(cv2.resize(plane, size, dst=out, interpolation=cv2.INTER_AREA), np.uint8)
 
 
+def join(*planes: Plane) -> Plane:
+    """Planes [H, W] as the channels of one [H, W, num]."""
+    return np.asarray(cv2.merge(planes), np.uint8)
+
+
+def split(channels: Plane) -> list[Plane]:
+    """The planes that :func:`join` joined, each contiguous."""
+    return [np.asarray(plane, np.uint8) for plane in cv2.split(channels)]
+
+
 def _enlarge(small: Plane, size: tuple[int, int], out: Plane) -> Plane:
     return np.asarray(cv2.resize(small, size, dst=out, interpolation=cv2.INTER_LINEAR), np.uint8)

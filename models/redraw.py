@@ -35,7 +35,8 @@ class Redrawer:
         """Luma [1, 1, H, W] and chroma [1, 2, H/2, W/2] -> the drawn planes [H, W], 2 x [H/2, W/2], fresh."""
         (change,) = self.session.run(luma, chroma)
         calm = [
-            cv2.LUT(phase.view(np.uint8), table) for phase, table in zip(change[0], self._tables, strict=True)
+            np.asarray(cv2.LUT(phase.view(np.uint8), table), np.uint8)
+            for phase, table in zip(change[0], self._tables, strict=True)
         ]
         first_cr = LUMA_PHASES + CHROMA_PHASES
         return (
@@ -44,8 +45,8 @@ class Redrawer:
             self._added(chroma[0, 1], calm[first_cr:]),
         )
 
-    def _added(self, plane: Array, phases: list[npt.NDArray[np.int8]]) -> Array:
-        """``plane`` [H, W] plus its change given by phase, s * s times [H/s, W/s], clipped."""
+    def _added(self, plane: Array, phases: list[Array]) -> Array:
+        """``plane`` [H, W] plus its change given by phase, s * s times [H/s, W/s] of int8 as bytes."""
         if self._scratch.size < plane.size:
             self._scratch = np.empty(plane.size, np.int16)
         scratch = self._scratch[: plane.size].reshape(plane.shape)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.changes import BLOCK, Mask
-from models.pyramid import GatedPyramid, Level, pool
+from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array
 
@@ -56,26 +56,24 @@ class TileDrawer:
             tiles: [H/64, W/64], those with a block to draw.
             blocks: [H/16, W/16].
         """
-        found = np.nonzero(tiles)
+        found = (np.nonzero(tiles)[0], np.nonzero(tiles)[1])
         places = _lengthened(found[0]), _lengthened(found[1])
         luma, chroma = clear
         # Luma at half its size and chroma share their gates: from here down they are three channels of one.
-        middle = cv2.merge([pool(luma, self._half), *chroma])
+        middle = join(pool(luma, self._half), *chroma)
         quarter = pool(middle, self._quarter)
         rebuilt = self._coarse(quarter, maps[0][2:], maps[1][2:])
-        gates0, gates1, cores0, cores1 = cv2.split(
-            _gather(cv2.merge([*maps[0][:2], *maps[1][:2]]), places, TILE // _GATE_SIDE)
+        gates0, gates1, cores0, cores1 = split(
+            _gather(join(*maps[0][:2], *maps[1][:2]), places, TILE // _GATE_SIDE)
         )
         low = _gather(quarter, places, TILE // 4), _gather(rebuilt, places, TILE // 4)
         middle = _gather(middle, places, TILE // 2)
         fine_level, level = self._levels_for(len(places[0]))
-        rebuilt = level.rebuild(middle, *low, gates1, cores1)
+        rebuilt_half, *kept_chroma = split(level.rebuild(middle, *low, gates1, cores1))
         fine = _gather(luma, places, TILE)
-        kept_luma = fine_level.rebuild(
-            fine, cv2.extractChannel(middle, 0), cv2.extractChannel(rebuilt, 0), gates0, cores0
-        )
-        kept_chroma = np.stack(cv2.split(rebuilt)[1:])
-        for plane, new in zip(over, self._redraw(kept_luma[None, None], kept_chroma[None]), strict=True):
+        kept_luma = fine_level.rebuild(fine, split(middle)[0], rebuilt_half, gates0, cores0)
+        drawn = self._redraw(kept_luma[None, None], np.stack(kept_chroma)[None])
+        for plane, new in zip(over, drawn, strict=True):
             _scatter(plane, new, found, blocks)
 
     def _levels_for(self, num: int) -> tuple[Level, Level]:
@@ -97,7 +95,7 @@ def _gather(plane: Array, places: tuple[_Index, _Index], side: int) -> Array:
     """Tiles of a plane with halos, one below the other: [num * (side + 2 * halo), side + 2 * halo, ...]."""
     halo = side * HALO // TILE
     rows, columns = plane.shape[0] // side, plane.shape[1] // side
-    bordered = cv2.copyMakeBorder(plane, halo, halo, halo, halo, cv2.BORDER_REPLICATE)
+    bordered = np.asarray(cv2.copyMakeBorder(plane, halo, halo, halo, halo, cv2.BORDER_REPLICATE), np.uint8)
     whole, tail = side + 2 * halo, bordered.shape[2:]
     down, right = bordered.strides[:2]
     windows = np.ndarray(

@@ -13,6 +13,7 @@ class BlurProtector:
 
     model_id = b"testblur"
     backend = "blur"
+    strength = 1
 
     def protect(self, frame: ClearFrame, *, renew: bool = False) -> ProtectedFrame:
         def blurred(plane: Plane) -> Plane:

@@ -10,7 +10,7 @@ import typer
 
 from veilcam.cli.options import JsonFlag, RecipientFiles, examples
 from veilcam.cli.output import Output
-from veilcam.cli.protect import SealedMode, SealedRegions
+from veilcam.cli.protect import SealedMode, SealedRegions, StrengthName
 
 if TYPE_CHECKING:
     from camera.pipeline import Pipeline
@@ -70,6 +70,9 @@ def run(
         float | None,
         typer.Option(min=0, max=51, help="Quality of the protected picture [26]; lower is better."),
     ] = None,
+    strength: Annotated[
+        StrengthName | None, typer.Option("--strength", help="How much is destroyed [standard].")
+    ] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Begin a file again at its end.")] = False,
     name: Annotated[str | None, typer.Option(help="Name on the page and of recordings.")] = None,
     token_file: Annotated[
@@ -97,6 +100,7 @@ def run(
         camera=str(camera) if camera else None,
         loop=loop or None,
         name=name,
+        strength=strength,
         coding=_given(sealed=sealed, sealed_regions=sealed_regions, crf=crf),
         record=_given(folder=str(record) if record else None),
         http=_given(listen=listen, token_file=str(token_file) if token_file else None),
@@ -119,7 +123,7 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
     from camera.sources import open_source
     from camera.sources.pushed import PushedSource
     from keys import EpochRing
-    from models import load_protector
+    from models import load_protector, strength_named
     from veilcam.cli.key_files import camera_key_from, scoped_recipients_from
 
     camera_key = camera_key_from(settings.camera)
@@ -150,7 +154,12 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
     )
     pipeline = Pipeline(
         source,
-        load_protector(threads=settings.protector_threads, refresh=settings.protector_refresh),
+        load_protector(
+            threads=settings.protector_threads,
+            refresh=settings.protector_refresh,
+            hold=settings.protector_hold,
+            strength=strength_named(settings.strength),
+        ),
         camera_key,
         epochs,
         PipelineOptions(settings.coding_options(), settings.queue_frames),

@@ -37,6 +37,15 @@ Pixels = Annotated[
         show_default=False,
     ),
 ]
+StrengthName = Literal["light", "standard", "strong", "maximum"]
+Strengths = Annotated[
+    StrengthName,
+    typer.Option(
+        "--strength",
+        help="How much is destroyed: strong and maximum leave coarser cells of what must be hidden and less "
+        "detail elsewhere; light hides less than was measured.",
+    ),
+]
 SealedRegions = Annotated[
     str | None,
     typer.Option(
@@ -74,6 +83,7 @@ def protect(
     sealed_crf: SealedCrf = None,
     sealed_regions: SealedRegions = None,
     pixels: Pixels = None,
+    strength: Strengths = "standard",
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -81,7 +91,7 @@ def protect(
     from camera.protect_file import protect_file
     from camera.publisher import CodingOptions
     from codec.regions import parse_split
-    from models import load_protector
+    from models import load_protector, strength_named
     from veilcam.cli.key_files import camera_key_from
     from veilcam.cli.paths import different_files, existing_file, new_file
 
@@ -99,7 +109,7 @@ def protect(
         sealed_crf=sealed_crf,
         sealed_regions=parse_split(sealed_regions) if sealed_regions else None,
     )
-    protector = load_protector()
+    protector = load_protector(hold=True, strength=strength_named(strength))
     with output.progress("protecting") as advance:
         made = protect_file(
             source,
@@ -132,6 +142,7 @@ def protect(
             "bytes": made.num_bytes,
             "seconds": round(made.seconds, 2),
             "model_id": protector.model_id.hex(),
+            "strength": strength,
             "backend": protector.backend,
         }
     )
