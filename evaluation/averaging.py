@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from analytics.interface import Image
 from base.errors import MissingDependency
+from base.frames import ClearFrame
 from evaluation.context import Context
 from evaluation.data import read_bgr
 from evaluation.drawing import captioned, sheet
@@ -107,7 +108,7 @@ def _averages(
         )
         plain = context.camera.clear_still(frames[0]).image
         clear += [plain[y : y + side, x : x + side].copy() for x, y in places[0]]
-        coded = context.camera.video((to_clear(frame) for frame in frames), RATE).frames
+        coded = context.camera.video(_timed(frames), RATE).frames
         looks = [to_bgr(frame) for frame in coded]
         for slot in range(len(group)):
             total = np.zeros((side, side, 3))
@@ -142,6 +143,11 @@ def _scene(
         frames.append(np.asarray(np.clip(np.rint(noisy), 0, 255), np.uint8))
         places.append(corners)
     return frames, places
+
+
+def _timed(frames: Sequence[Image]) -> Iterator[ClearFrame]:
+    for number, frame in enumerate(frames):
+        yield to_clear(frame, number * 1_000_000 // RATE)
 
 
 def _page(context: Context, side: int, seen: dict[int, list[Image]]) -> Sheet:

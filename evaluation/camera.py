@@ -18,6 +18,7 @@ from codec.h264 import ProtectedEncoder
 from codec.nal import START_CODE, is_picture_nal
 from evaluation.pictures import from_video_frame, to_bgr, to_clear
 from models import Protector, load_protector
+from models.card import WEIGHTS
 
 CRF = 23
 SEGMENT_S = 2  # the product's group of pictures
@@ -95,11 +96,11 @@ class Camera:
         self.crf = crf
         self._still: Protector | None = None
 
-    def protector(self, refresh: int = 1) -> Protector:
+    def protector(self, refresh: int = 1, *, hold: bool = False) -> Protector:
         """A fresh protector with no memory of earlier pictures."""
-        if self._weights is None:
-            return load_protector(threads=self._threads, refresh=refresh)
-        return load_protector(folder=self._weights, threads=self._threads, refresh=refresh)
+        return load_protector(
+            folder=self._weights or WEIGHTS, threads=self._threads, refresh=refresh, hold=hold
+        )
 
     def drawn(self, image_bgr_hwc: Image) -> Image:
         """The protected picture before the codec."""
@@ -124,10 +125,16 @@ class Camera:
             yield drawn
 
     def beside(self, frames: Iterable[ClearFrame]) -> Iterator[tuple[ClearFrame, ProtectedFrame]]:
-        """Consecutive frames of one clip, each with what `camera run` makes of it."""
-        protector = self.protector(REFRESH)
+        """Consecutive frames of one clip, each with what `camera run` makes of it.
+
+        Still blocks are held; all is drawn anew where a segment of two seconds begins, as their times say.
+        """
+        protector = self.protector(REFRESH, hold=True)
+        segment = -1
         for frame in frames:
-            yield frame, protector.protect(frame)
+            now = frame.time_us // (SEGMENT_S * 1_000_000)
+            yield frame, protector.protect(frame, renew=now != segment)
+            segment = now
 
     def video(self, frames: Iterable[ClearFrame], rate: Fraction | int) -> CodedVideo:
         """Protected as a video, coded, decoded."""

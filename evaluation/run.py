@@ -25,6 +25,7 @@ from evaluation.data import DataFolder, digest
 from evaluation.detectors import CONFIG
 from evaluation.faces import faces
 from evaluation.inversion import inversion, student
+from evaluation.pixel_keys import installed_pixel_paths
 from evaluation.pixel_path import PixelPath
 from evaluation.plates import plates
 from evaluation.pose import pose
@@ -125,6 +126,8 @@ def evaluate(
 ) -> Evaluation:
     """Run the chosen parts, or take them from the cache where weights, data and settings are the same.
 
+    ``pixel_paths`` are recoveries to measure, by setting; those among the weights if None.
+
     Raises:
         UsageError: unknown part, or no such data folder.
         MediaError: a clip cannot be decoded.
@@ -136,12 +139,14 @@ def evaluate(
     cache.mkdir(exist_ok=True)
     camera = Camera(settings.weights, threads=settings.threads, crf=settings.crf)
     protector = camera.protector()  # wrong weights show before hours of work
+    if pixel_paths is None:
+        pixel_paths = installed_pixel_paths(settings.weights, camera)
     described = {
         "veilcam": __version__,
         "weights": {"name": protector.name, "model_id": protector.model_id.hex()},
         "data_sha256": digest([settings.data]),
         "settings": _shown(settings),
-        "pixel_paths": sorted(one.name for one in (pixel_paths or {}).values()),
+        "pixel_paths": sorted(one.name for one in pixel_paths.values()),
         "reader": reader.name if reader else "",
         "machine": ", ".join(
             (
@@ -168,7 +173,7 @@ def evaluate(
         seed=settings.seed,
         show_clear=settings.show_clear,
         progress=progress,
-        pixel_paths=pixel_paths or {},
+        pixel_paths=pixel_paths,
         extra_detectors=[load_detector(spec, CONFIG) for spec in settings.detectors],
         reader=reader,
     )
