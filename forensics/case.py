@@ -307,7 +307,7 @@ def _end_us(path: Path, start_us: int) -> int | None:
 
 def _camera(cameras: Sequence[CameraPublic], claim: _Claim | None) -> CameraPublic | None:
     named = [camera for camera in cameras if claim is not None and camera.camera_id == claim.camera_id]
-    return (named or [*cameras, None])[0]
+    return next(iter([*named, *cameras]), None)
 
 
 def _stem(path: Path) -> str:

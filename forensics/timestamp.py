@@ -12,7 +12,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
@@ -53,10 +53,12 @@ class Stamp:
     Attributes:
         time_us: Unix microseconds, by the authority's clock.
         authority: common name in its certificate.
+        covers_all: of a recording: every verified segment of it existed then.
     """
 
     time_us: int
     authority: str
+    covers_all: bool = False
 
     @property
     def time(self) -> str:
@@ -232,7 +234,8 @@ def check_recording(report: VerificationReport, stamp: bytes, roots: Path) -> tu
     if row.end_us is not None and row.end_us > found.time_us + CLOCK_DOUBT_US:
         ahead = (row.end_us - found.time_us) / 1e6
         text += f"; the camera's clock was at least {ahead:.0f} s ahead"
-    return found, text
+    verified = [each for each in report.segments if each.digest is not None]
+    return replace(found, covers_all=count == len(verified)), text
 
 
 def _message(row: SegmentRow) -> bytes:

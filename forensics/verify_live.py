@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analytics.stream import EncodedUnit, UnitStream
-from base.errors import FormatError
+from base.errors import FormatError, PeerError
 from codec.access_unit import AccessUnit
 from codec.evidence import Reason, SegmentEvidence
 from codec.limits import DEFAULT_LIMITS, Limits
@@ -100,7 +100,10 @@ class LiveReport:
 
 
 class LiveVerifier:
-    """Takes units, gives rows, concludes at the end. Holds one segment."""
+    """Takes units, gives rows, concludes at the end. Holds one segment.
+
+    ``num_units`` counts the units taken.
+    """
 
     def __init__(self, camera: CameraPublic | None, options: LiveOptions | None = None) -> None:
         """Expect the signatures of ``camera``; None: nothing is proven."""
@@ -110,15 +113,16 @@ class LiveVerifier:
         self._roll_up = RollUp(has_camera_key=camera is not None)
         self._previous: SegmentEvidence | None = None
         self._rows: list[SegmentRow] = []
-        self._num_segments = self._num_units = 0
+        self._num_segments = 0
+        self.num_units = 0
 
     def push(self, unit: EncodedUnit) -> list[SegmentRow]:
         """Take one access unit; returns the segments that are judged by it."""
-        self._num_units += 1
+        self.num_units += 1
         try:
             parsed = AccessUnit.from_annexb(unit.data, unit.pts_us, self._options.limits)
         except FormatError as error:
-            self._roll_up.add_damage(f"picture {self._num_units}: {error}")
+            self._roll_up.add_damage(f"picture {self.num_units}: {error}")
             return []
         if not parsed.has_picture:
             return []
@@ -157,7 +161,7 @@ class LiveVerifier:
         conclusion = self._roll_up.conclude()
         camera_id = None if self._camera is None else self._camera.camera_id.hex()
         return LiveReport(
-            camera_id, conclusion, tuple(self._rows), self._num_segments, self._num_units, num_dropped
+            camera_id, conclusion, tuple(self._rows), self._num_segments, self.num_units, num_dropped
         )
 
 
@@ -173,7 +177,7 @@ async def verify_live(
     """Judge a stream until it ends, ``seconds`` are over, or ``stop`` is set.
 
     Raises:
-        PeerError: the stream cannot be opened, or broke off before there was anything to judge.
+        PeerError: the stream cannot be opened, breaks off, or nothing arrives.
     """
     verifier = LiveVerifier(camera, options)
 
@@ -194,4 +198,7 @@ async def verify_live(
             task.cancel()
         await asyncio.gather(receiving, ending, return_exceptions=True)
         await stream.close()
+    if not verifier.num_units:
+        message = "live stream: no picture arrived"
+        raise PeerError(message)
     return verifier.finish(stream.num_dropped)

@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _wait_for(port: int) -> None:
-    end = time.monotonic() + 150
+    end = time.monotonic() + 400
     while time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -108,7 +108,7 @@ def _wait_for(port: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_case_comes_out_of_two_nodes_as_it_does_of_this_process(
     cluster: Cluster, recording: Recording, tmp_path: Path
 ) -> None:
@@ -139,7 +139,7 @@ print(nodes, report.exit_code, [result.error for result in report.results])
 """
     command = [sys.executable, "-c", program, str(tmp_path), cluster.address]
     environment = {name: text for name, text in cluster.environment.items() if name != "VEILCAM_PASSPHRASE"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.strip().endswith("2 0 [None, None]"), done.stdout + done.stderr[-3000:]
     videos = [(tmp_path / "case" / "video" / f"part{n}.mkv").read_bytes() for n in range(2)]
     assert videos[0] == videos[1]
@@ -147,7 +147,7 @@ print(nodes, report.exit_code, [result.error for result in report.results])
     assert kinds.count("open") == kinds.count("end") == 2
     # a wrong token does not get in
     wrong = {**environment, "RAY_AUTH_TOKEN": "0" * 64}
-    done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode != 0
     assert "not reached, or the token was refused" in done.stderr
     assert KeyNames.of(["pkcs11:token=x"]).identities == ("pkcs11:token=x",)

@@ -12,7 +12,7 @@ from base.errors import AuthenticationFailed, FormatError, PeerError, UsageError
 from forensics.timestamp import Authority, check, check_recording, stamp_recording
 from forensics.verify_file import verify
 from tests.forensics.damage import flip_signature, joined
-from tests.forensics.recordings import Recording, write_units
+from tests.forensics.recordings import START_US, Recording, seal_copy, write_units
 from tests.support.authority import make_authority, openssl, serving_stamps
 
 pytest.importorskip("rfc3161_client", reason="needs the timestamp extra")
@@ -61,11 +61,15 @@ def test_a_recording_is_stamped_by_its_last_segment_and_so_are_its_clips_and_rem
         stamp = stamp_recording(report, Authority(url))
     assert json.loads(stamp)["index"] == 5
     roots = authority / "root.pem"
-    _, text = check_recording(report, stamp, roots)
+    found, text = check_recording(report, stamp, roots)
+    assert found.covers_all
     assert text.startswith("6 segments up to segment 5 existed at")
     clip = write_units(tmp_path / "clip.ts", joined(recording.units(), [3, 4, 5]))
     _, text = check_recording(verify(clip, recording.camera), stamp, roots)
     assert text.startswith("3 segments up to segment 5")
+    later = seal_copy(recording.source, start_us=START_US + 10**8) if recording.source else []
+    both = write_units(tmp_path / "both.mp4", recording.units() + later)
+    assert not check_recording(verify(both, recording.camera), stamp, roots)[0].covers_all
     without = write_units(tmp_path / "without.mp4", joined(recording.units(), [0, 1, 2]))
     with pytest.raises(AuthenticationFailed, match="not in this recording"):
         check_recording(verify(without, recording.camera), stamp, roots)

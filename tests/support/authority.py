@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+Arguments = list[str | Path]
+
 _CONFIG = """
 [tsa]
 default_tsa = it
@@ -34,9 +36,19 @@ def make_authority(folder: Path) -> Path:
     """Keys and certificates of an authority; the root's path."""
     folder.mkdir()
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    root = ["req", "-x509", *key, "-keyout", folder / "root.key", "-out", folder / "root.pem", "-days", "30"]
+    root: Arguments = [
+        "req",
+        "-x509",
+        *key,
+        "-keyout",
+        folder / "root.key",
+        "-out",
+        folder / "root.pem",
+        "-days",
+        "30",
+    ]
     openssl(*root, "-subj", "/CN=test root", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    request = ["req", *key, "-keyout", folder / "tsa.key", "-out", folder / "tsa.csr"]
+    request: Arguments = ["req", *key, "-keyout", folder / "tsa.key", "-out", folder / "tsa.csr"]
     openssl(*request, "-subj", "/O=tests/CN=test authority")
     (folder / "ext").write_text(_EXTENSIONS)
     sign = [
@@ -63,7 +75,7 @@ def serving_stamps(folder: Path) -> Iterator[str]:
         def do_POST(self) -> None:
             query = self.rfile.read(int(self.headers["Content-Length"]))
             (folder / "query").write_bytes(query)
-            reply = ["ts", "-reply", "-config", folder / "tsa.cnf", "-queryfile", folder / "query"]
+            reply: Arguments = ["ts", "-reply", "-config", folder / "tsa.cnf", "-queryfile", folder / "query"]
             openssl(*reply, "-out", folder / "reply")
             answer = (folder / "reply").read_bytes()
             self.send_response(200)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,31 +178,37 @@ def _file(
         found = verify_recording(
             source, public, is_excerpt=not from_start, may_go_on=not to_end, advance=advance
         )
+    stamp, stamped_us, lines = _stamp(found, stamping)
     if trust is not None:
-        found = trust.judge(found)
+        times = [each for each in (trust.seen_before_us, stamped_us) if each is not None]
+        found = replace(trust, seen_before_us=min(times, default=None)).judge(found)
     document: dict[str, Any] = {"ok": found.exit_code == 0, **found.as_json()}
-    output.say(found.text())
-    if stamping.path is not None:
-        document["stamp"] = _stamp(found, stamping, output)
+    if stamp is not None:
+        document["stamp"] = stamp
+    output.say("\n".join([found.text(), *lines]))
     return document, found.exit_code
 
 
-def _stamp(found: VerificationReport, stamping: _Stamping, output: Output) -> dict[str, Any] | None:
-    """Make the time stamp, and check it where a root is given."""
+def _stamp(
+    found: VerificationReport, stamping: _Stamping
+) -> tuple[dict[str, Any] | None, int | None, list[str]]:
+    """Make the time stamp, check it where a root is given; also when all of the recording existed by it."""
     from base.files import atomic_write, read_bounded
     from forensics.timestamp import MAX_STAMP_BYTES, Authority, check_recording, stamp_recording
 
     path = stamping.path
+    lines: list[str] = []
     if path is None:
-        return None
+        return None, None, lines
     if stamping.url is not None:
         atomic_write(path, stamp_recording(found, Authority(stamping.url)))
-        output.say(f"  stamp     {path}")
+        lines.append(f"  stamp     {path}")
     if stamping.roots is None:
-        return {"file": str(path), "checked": False}
+        return {"file": str(path), "checked": False}, None, lines
     stamp, text = check_recording(found, read_bounded(path, 4 * MAX_STAMP_BYTES), stamping.roots)
-    output.say(f"  stamp     {text}")
-    return {"file": str(path), "checked": True, "text": text, **stamp.as_json()}
+    lines.append(f"  stamp     {text}")
+    document = {"file": str(path), "checked": True, "text": text, **stamp.as_json()}
+    return document, stamp.time_us if stamp.covers_all else None, lines
 
 
 def _live(

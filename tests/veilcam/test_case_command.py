@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.authority import make_authority, serving_stamps
+from tests.veilcam.conftest import Studio
+
+
+@pytest.fixture(scope="module")
+def bundle(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle") / "case-117"
+    arguments = ("case", "decode", "protected.mp4", "-o", folder, "-i", "keys/custodian.identity")
+    ended = studio.call(*arguments, "-c", "keys/gate.pub", "--case", "2026-117", "--evidence", "--json")
+    assert ended.exit_code == 0, ended.err + ended.out
+    assert ended.json["verdict"] == "authentic"
+    assert ended.json["recordings"][0]["is_complete"]
+    return folder
+
+
+def test_a_bundle_is_checked_and_a_change_is_status_3(studio: Studio, bundle: Path, tmp_path: Path) -> None:
+    assert studio.call("case", "check", bundle).exit_code == 0
+    assert "Chain of custody" in (bundle / "report.html").read_text()
+    transcript = bundle / "verification" / "protected.txt"
+    content = transcript.read_bytes()
+    transcript.write_bytes(content + b"x")
+    ended = studio.call("case", "check", bundle, "--json")
+    assert (ended.exit_code, ended.json["problems"]) == (3, ["verification/protected.txt: changed"])
+    transcript.write_bytes(content)
+    ended = studio.call("case", "check", tmp_path)
+    assert ended.exit_code == 2
+    assert "not the folder of a finished case" in ended.err
+
+
+def test_a_second_run_is_quick_and_says_so(studio: Studio, bundle: Path) -> None:
+    arguments = ("case", "decode", "protected.mp4", "-o", bundle, "-i", "keys/custodian.identity")
+    ended = studio.call(*arguments, "-c", "keys/gate.pub", "--case", "2026-117", "--evidence")
+    assert ended.exit_code == 0
+    assert "(done before)" in ended.out
+
+
+def test_a_stranger_is_status_4_and_missing_arguments_status_2(studio: Studio, tmp_path: Path) -> None:
+    start = ("case", "decode", "protected.mp4", "-o", tmp_path / "x", "-i")
+    assert studio.call(*start, "keys/stranger.identity", "-c", "keys/gate.pub").exit_code == 4
+    ended = studio.call(*start, "keys/custodian.identity", "--evidence")
+    assert ended.exit_code == 2
+    assert "needs the public key" in ended.err
+    ended = studio.call(*start, "keys/custodian.identity", "--engine", "ray")
+    assert ended.exit_code == 2
+    assert "RAY_AUTH_MODE=token" in ended.err
+
+
+def test_evidence_needs_the_camera_and_takes_no_pixels(studio: Studio, tmp_path: Path) -> None:
+    start = (
+        "decode",
+        "protected.mp4",
+        "-o",
+        tmp_path / "x.mp4",
+        "-i",
+        "keys/custodian.identity",
+        "--evidence",
+    )
+    assert studio.call(*start).exit_code == 2
+    ended = studio.call(*start, "-c", "keys/gate.pub", "--path", "pixels")
+    assert ended.exit_code == 3
+    assert "never evidence" in ended.err
+    assert not (tmp_path / "x.mp4").exists()
+    assert studio.call(*start, "-c", "keys/gate.pub").exit_code == 0
+
+
+def test_the_wrong_cameras_key_is_called_that(studio: Studio) -> None:
+    ended = studio.call("verify", "protected.mp4", "-c", "keys/other.pub", "--json")
+    assert (ended.exit_code, ended.json["verdict"]) == (3, "unverifiable")
+    assert "the key given is not" in ended.json["causes"][0]
+
+
+def test_a_recording_is_stamped_and_the_stamp_checked(studio: Studio, tmp_path: Path) -> None:
+    pytest.importorskip("rfc3161_client", reason="needs the timestamp extra")
+    roots = make_authority(tmp_path / "authority")
+    stamp = tmp_path / "protected.stamp"
+    start = ("verify", "protected.mp4", "-c", "keys/gate.pub", "--json", "--stamp", stamp)
+    with serving_stamps(tmp_path / "authority") as url:
+        ended = studio.call(*start, "--stamp-with", url)
+    assert (ended.exit_code, ended.json["stamp"]["checked"]) == (0, False)
+    ended = studio.call(*start, "--tsa-root", roots)
+    assert (ended.exit_code, ended.json["stamp"]["authority"]) == (0, "test authority")
+    document = json.loads(stamp.read_bytes())
+    stamp.write_text(json.dumps({**document, "index": document["index"] + 1}))
+    assert studio.call(*start, "--tsa-root", roots).exit_code == 3
+    assert studio.call(*start).exit_code == 2
+
+
+def test_live_options_are_not_for_files_nor_the_other_way_round(studio: Studio) -> None:
+    ended = studio.call("verify", "http://127.0.0.1:9/whep", "-c", "keys/gate.pub", "--from-start")
+    assert ended.exit_code == 2
+    ended = studio.call("verify", "http://127.0.0.1:9/whep", "-c", "keys/gate.pub", "--seconds", "1")
+    assert ended.exit_code == 1
