@@ -15,6 +15,8 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCRtpReceiver, RTCSessi
 from aiortc.mediastreams import MediaStreamError
 
 from analytics.whep_client import ClientOptions, EncodedUnit, open_whep
+from base.errors import UsageError
+from camera.webrtc.ice import IceServer
 from camera.webrtc.offer import MAX_SDP_BYTES
 from camera.webrtc.track import TrackOptions
 from codec.access_unit import AccessUnit
@@ -298,3 +300,98 @@ async def settle(server: Serving) -> None:
 
 def num_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def test_ice_servers_are_told_in_link_headers_of_the_answer(camera: StandInCamera) -> None:
+    """RFC 9725, 4.6: one header per server, with its credentials."""
+    servers = (
+        IceServer("stun:127.0.0.1:3478"),
+        IceServer("turn:127.0.0.1:3478?transport=udp", "viewer", "secret-1"),
+    )
+    async with serving(camera, ice_servers=servers) as server:
+        async with server.http.post(server.whep, data=CHROMIUM, headers=SDP) as answer:
+            assert answer.status == 201
+            assert answer.headers.getall("Link") == [
+                '<stun:127.0.0.1:3478>; rel="ice-server"',
+                '<turn:127.0.0.1:3478?transport=udp>; rel="ice-server"; username="viewer";'
+                ' credential="secret-1"; credential-type="password"',
+            ]
+        async with server.http.options(server.whep) as answer:
+            assert "Link" not in answer.headers  # a preflight carries no token
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.com", "turn:example.com", 'stun:a"b', "stun:example.com\r\nX: y"]
+)
+def test_ice_servers_are_checked(url: str) -> None:
+    with pytest.raises(UsageError):
+        IceServer(url)
+    assert "secret-1" not in repr(IceServer("turn:h:1", "u", "secret-1"))
+
+
+async def test_the_answer_bundles_muxes_and_takes_the_passive_or_active_side(camera: StandInCamera) -> None:
+    async with serving(camera) as server, server.http.post(server.whep, data=CHROMIUM, headers=SDP) as answer:
+        text = await answer.text()
+    media = text.split("m=")[1:]
+    assert len(media) == CHROMIUM.count(b"m=")  # one answer section per offered one, none rejected
+    assert text.count("a=group:BUNDLE") == 1
+    assert all("a=rtcp-mux" in section for section in media)
+    assert all("a=setup:active" in section or "a=setup:passive" in section for section in media)
+    assert "a=setup:actpass" not in text
+
+
+async def test_an_etag_is_strong_and_trickle_answers_have_none(camera: StandInCamera) -> None:
+    async with serving(camera) as server:
+        async with server.http.post(server.whep, data=CHROMIUM, headers=SDP) as answer:
+            assert re.fullmatch(r'"[0-9a-f]+"', answer.headers["ETag"])
+            session = server.url + answer.headers["Location"]
+        async with server.http.patch(session, data=b"a=end-of-candidates\r\n", headers=FRAGMENT) as answer:
+            assert (answer.status, "ETag" in answer.headers) == (204, False)
+        restart = b"a=ice-ufrag:zzzz\r\na=ice-pwd:0123456789012345678901\r\n"
+        async with server.http.patch(session, data=restart, headers=FRAGMENT | {"If-Match": "*"}) as answer:
+            assert answer.status == 422
+        async with server.http.get(session) as answer:
+            assert answer.status == 204  # a refused restart does not end the session
+
+
+async def test_it_never_redirects_with_301_or_302(camera: StandInCamera) -> None:
+    async with serving(camera) as server:
+        for path in ("/whep/", "/whep//", "/whep/session", "/whep/session/"):
+            async with server.http.post(
+                server.url + path, data=CHROMIUM, headers=SDP, allow_redirects=False
+            ) as answer:
+                assert answer.status in {404, 405}
+
+
+@pytest.mark.parametrize(("rendition", "status"), [("main", 201), ("sub", 201), ("huge", 400)])
+async def test_a_rendition_may_be_asked_for(camera: StandInCamera, rendition: str, status: int) -> None:
+    async with serving(camera) as server:
+        url = f"{server.whep}?rendition={rendition}"
+        async with server.http.post(url, data=CHROMIUM, headers=SDP) as answer:
+            assert answer.status == status
+
+
+async def test_the_smaller_rendition_arrives_where_it_is_asked_for(camera: StandInCamera) -> None:
+    decoder = av.CodecContext.create("h264", "r")
+    async with serving(camera) as server, asyncio.timeout(60):
+        async with await open_whep(server.whep, options=ClientOptions(rendition="sub")) as stream:
+            async for unit in stream:
+                sizes = {(frame.width, frame.height) for frame in decoder.decode(av.Packet(unit.data))}
+                if (320, 180) in sizes:
+                    break
+        assert server.viewers.stats() == [] or server.viewers.stats()[0].rendition == "sub"
+
+
+async def test_a_delete_after_the_client_closed_is_no_error(camera: StandInCamera) -> None:
+    async with serving(camera) as server, asyncio.timeout(40):
+        peer, offer = await make_offer()
+        async with server.http.post(server.whep, data=offer.encode(), headers=SDP) as answer:
+            session = server.url + answer.headers["Location"]
+            await peer.setRemoteDescription(RTCSessionDescription(await answer.text(), "answer"))
+        await peer.getReceivers()[0].track.recv()
+        await peer.close()
+        while len(server.viewers):
+            await asyncio.sleep(0.05)
+        for status in (200, 404):
+            async with server.http.delete(session) as answer:
+                assert answer.status == status
