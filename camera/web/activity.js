@@ -79,10 +79,24 @@ export function words(event) {
 }
 
 const ACTIONS = {
-  "live-opened": "opened the live picture", "live-closed": "closed the live picture",
-  "recording-watched": "watched", "recording-downloaded": "downloaded", "detections-sent": "sent detections",
-  "refused": "was refused",
+  "live-opened": () => "opened the live picture",
+  "live-closed": () => "closed the live picture",
+  "recording-watched": (name) => `watched the recording of ${begin(name)}`,
+  "recording-downloaded": (name) => `downloaded the recording of ${begin(name)}`,
+  "detections-sent": () => "sent detections",
+  "refused": (why) => `was refused: ${why}`,
 };
+
+/** When a recording began, from its file's name. */
+function begin(name) {
+  const [, y, mo, d, h, mi, s] = name.match(/_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)/) ?? [];
+  return y ? when(Date.UTC(y, mo - 1, d, h, mi, s) / 1000) : name;
+}
+
+function did({ action, detail, count }) {
+  const text = ACTIONS[action]?.(detail) ?? `${action} ${detail}`;
+  return count > 1 && !action.startsWith("recording") ? `${text} (${count} times)` : text;
+}
 
 export class ActivityView {
   constructor(api, onEvents) {
@@ -141,7 +155,7 @@ export class ActivityView {
       const { entries } = await this.api.json("/api/v1/access");
       const rows = entries.slice(0, SHOWN_ACCESSES).map((e) => make("tr", { className: e.action },
         make("td", {}, when(e.last_s)), make("td", { className: "id" }, e.client),
-        make("td", {}, `${ACTIONS[e.action] ?? e.action}${e.detail ? `: ${e.detail}` : ""}${e.count > 1 ? ` (${e.count} times)` : ""}`)));
+        make("td", {}, did(e))));
       $("access-table").tBodies[0].replaceChildren(...rows);
       $("access-table").hidden = rows.length === 0;
       $("access-empty").hidden = rows.length > 0;

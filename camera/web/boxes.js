@@ -34,7 +34,8 @@ export class Boxes {
     this.timer = setTimeout(() => this.clear(), OLD_MS);
     const { width, height } = picture;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const size = Math.max(11, width / 62); // of the letters, in pixels of the picture
+    const scale = Math.max(width / (this.svg.clientWidth || width), height / (this.svg.clientHeight || height));
+    const size = 13 * scale; // of the letters, in pixels of the picture: 13 on the screen whatever its size
     this.svg.replaceChildren(...picture.detections.flatMap((found) => frame(found, size, width)));
   }
 
@@ -54,10 +55,10 @@ function frame({ label, score, box_xyxy: [left, top, right, bottom] }, size, wid
   const hue = String(HUES[label] ?? [...label].reduce((sum, c) => (31 * sum + c.charCodeAt(0)) % 360, 7));
   const colour = `hsl(${hue} 85% 62%)`;
   const box = draw("rect", { x: left, y: top, width: right - left, height: bottom - top, rx: size / 4,
-    fill: "none", stroke: colour, "stroke-width": Math.max(1.5, size / 7) });
+    fill: "none", stroke: colour, "stroke-width": size / 6.5 });
   const text = draw("text", { "font-size": size, "font-weight": 600, fill: "#0b0f0e" });
   text.textContent = `${label} ${Math.round(100 * score)} %`;
-  const long = 0.56 * size * text.textContent.length + 0.7 * size;
+  const long = 0.63 * size * text.textContent.length + 0.7 * size;
   const x = Math.max(0, Math.min(left, width - long));
   const y = top > 1.6 * size ? top - 1.5 * size : top + 0.25 * size;
   text.setAttribute("x", x + 0.35 * size);

@@ -6,6 +6,7 @@ import { Problem, PROBLEMS } from "./problems.js";
 const AHEAD_S = 12;
 const BEHIND_S = 30;
 const DAY_S = 86400;
+const HAVE_FUTURE_DATA = 3;
 const EDGE_S = 0.15; // the browser's own ranges end a little before or after ours
 
 export class DayPlayer {
@@ -20,11 +21,12 @@ export class DayPlayer {
     this.abort = new AbortController();
     this.pumping = false;
     this.wanted = 0; // second of the day while the source opens
+    this.placed = false; // the video stands at a second that was asked for
     for (const name of ["timeupdate", "seeking", "waiting", "playing"]) video.addEventListener(name, () => this.#pump());
     setInterval(() => this.#pump(), 1000);
   }
 
-  get time() { return this.source?.readyState === "open" ? this.video.currentTime : this.wanted; }
+  get time() { return this.placed ? this.video.currentTime : this.wanted; }
 
   /** Entries: day, name, from, to (seconds of the day), duration_s, is_open; in order. */
   setDay(day, start_s, entries) {
@@ -37,7 +39,7 @@ export class DayPlayer {
   }
 
   async play() {
-    await this.#open();
+    if (!this.placed) await this.seek(this.wanted);
     await this.video.play().catch((error) => {
       if (error.name !== "AbortError") this.onProblem(PROBLEMS.undecodable());
     });
@@ -49,7 +51,10 @@ export class DayPlayer {
     this.abort.abort();
     this.abort = new AbortController();
     await this.#open();
-    if (this.source?.readyState === "open") this.video.currentTime = this.wanted;
+    if (this.source?.readyState === "open") {
+      this.video.currentTime = this.wanted;
+      this.placed = true;
+    }
     this.#pump();
   }
 
@@ -60,6 +65,8 @@ export class DayPlayer {
   }
 
   #close() {
+    if (this.placed) this.wanted = this.video.currentTime;
+    this.placed = false;
     this.abort.abort();
     this.abort = new AbortController();
     if (this.video.src) {
@@ -84,7 +91,7 @@ export class DayPlayer {
   }
 
   async #pump() {
-    if (this.pumping || this.source?.readyState !== "open" || this.video.error) {
+    if (this.pumping || !this.placed || this.source?.readyState !== "open" || this.video.error) {
       if (this.video.error && this.source) this.#fail(PROBLEMS.undecodable());
       return;
     }
@@ -115,10 +122,9 @@ export class DayPlayer {
     const entry = this.entries.find((e) => e.to - EDGE_S > from);
     if (!entry) return false;
     if (entry.from > from + EDGE_S) { // a gap lies before the next recording
-      if (end !== null && now < end - EDGE_S) return this.#append(entry, 0, signal);
-      if (this.#bufferedTo(entry.from + EDGE_S) !== null || await this.#append(entry, 0, signal)) {
-        if (!signal.aborted && !this.video.seeking) this.video.currentTime = entry.from + 0.01;
-      }
+      const fetched = this.#bufferedTo(entry.from + EDGE_S) !== null;
+      if (!fetched) return this.#append(entry, 0, signal); // ahead of time, so that the jump is smooth
+      if (this.#isAtEnd(now, end)) this.video.currentTime = entry.from + 0.01;
       return false;
     }
     const index = await this.#index(entry, signal);
@@ -126,6 +132,14 @@ export class DayPlayer {
     let number = index.segments.findIndex(([start, length]) => start + length > place);
     if (number < 0) return false;
     return this.#append(entry, number, signal);
+  }
+
+  /** Nothing more to show before the gap: browsers stop the clock at their last picture, before its end. */
+  #isAtEnd(now, end) {
+    const { video } = this;
+    if (video.seeking) return false;
+    const isStalled = !video.paused && video.readyState < HAVE_FUTURE_DATA;
+    return end === null || now >= end - EDGE_S || (isStalled && end - now < 2);
   }
 
   #bufferedTo(second) {

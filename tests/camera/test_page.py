@@ -1,7 +1,7 @@
 """The page in a real browser: headless Chromium over its DevTools socket.
 
 Without Chromium these tests are skipped, unless VEILCAM_REQUIRE_ALL=1 says that everything has to run.
-Screenshots stay in pytest's temporary folder.
+Screenshots go into the folder that VEILCAM_ARTEFACTS names, else into pytest's temporary one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ import cv2
 import numpy as np
 import pytest
 
+from analytics.detections import DetectionRow
+from camera.access_log import AccessLog
+from camera.detections import PictureDetections
+from camera.events import EventHub
+from camera.recordings import RecordingFolder
+from camera.recordings_api import RecordingsApi
 from tests.support.chromium import Chromium, find_chromium
+from tests.support.recordings import record_day
 from tests.support.serving import TOKEN, Serving, serving
 from tests.support.stand_in import StandInCamera
 
@@ -78,6 +86,7 @@ def camera() -> Iterator[StandInCamera]:
 async def watching(
     camera: StandInCamera, folder: Path, *, path: str = "/", **options: Any
 ) -> AsyncIterator[tuple[Chromium, Serving]]:
+    options.setdefault("parts", (EventHub("yard"), AccessLog(), RecordingsApi(None)))
     async with serving(camera, **options) as server, Chromium(folder) as page:
         await page.resize(1280, 900)
         await page.call("Page.addScriptToEvaluateOnNewDocument", source=REMEMBER_PEERS)
@@ -209,43 +218,169 @@ async def test_blocked_udp_is_told_apart(camera: StandInCamera, tmp_path: Path) 
         assert "UDP" in await page.evaluate("document.querySelector('#problem').innerText")
 
 
-async def test_the_page_looks_as_meant_in_light_dark_and_on_a_phone(
-    camera: StandInCamera, tmp_path: Path
+VIEWS = ("live", "recordings", "activity", "camera")
+# Noon of a day that has recordings: three files, the second follows at once, the third after ten minutes.
+NOON = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
+SPANS = [(NOON, 30.0), (NOON + timedelta(seconds=30), 30.0), (NOON + timedelta(minutes=10), 30.0)]
+PLAYER = """(() => { const v = document.querySelector('#playback');
+  return { time: v.currentTime, ready: v.readyState, paused: v.paused, width: v.videoWidth,
+           problem: document.querySelector('#playback-problem').hidden ? '' :
+                    document.querySelector('#playback-problem').innerText,
+           clock: document.querySelector('#timeline').getAttribute('aria-valuetext') }; })()"""
+BOXES = """[...document.querySelectorAll('#boxes rect[stroke]')].map((r) =>
+  ['x', 'y', 'width', 'height'].map((name) => Number(r.getAttribute(name))))"""
+NO_MEDIA_SOURCE = "delete globalThis.MediaSource; delete globalThis.ManagedMediaSource;"
+PERSON = DetectionRow(label="person", score=0.91, box_xyxy=[64.0, 36.0, 128.0, 180.0])
+
+
+def artefacts(folder: Path) -> Path:
+    """Where screenshots go."""
+    chosen = Path(os.environ.get("VEILCAM_ARTEFACTS") or folder)
+    chosen.mkdir(parents=True, exist_ok=True)
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> RecordingFolder:
+    folder = tmp_path_factory.mktemp("tapes") / "yard"
+    record_day(folder, SPANS)
+    return RecordingFolder(folder)
+
+
+async def go(page: Chromium, view: str) -> None:
+    await page.evaluate(f"location.hash = '#/{view}'")
+    await page.until(f"!document.querySelector('#view-{view}').hidden")
+
+
+async def test_every_view_looks_as_meant_in_light_dark_and_on_a_phone(
+    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path
 ) -> None:
-    async with watching(camera, tmp_path) as (page, _):
+    hub = EventHub("yard")
+    parts = (hub, AccessLog(), RecordingsApi(recordings))
+    async with watching(camera, tmp_path, parts=parts) as (page, _):
         await page.until(LIVE)
-        await asyncio.sleep(1.5)
-        grounds = {}
-        for scheme in ("light", "dark"):
-            await page.prefer(color_scheme=scheme)
-            for name, width, height, scale in (("desktop", 1280, 900, 1.0), ("phone", 390, 844, 2.0)):
-                await page.resize(width, height, scale=scale, mobile=name == "phone")
-                await asyncio.sleep(0.3)
-                path = tmp_path / f"{scheme}-{name}.png"
-                await page.screenshot(path, full=False)
-                image = cv2.imread(str(path))
-                assert image is not None
-                grounds[scheme, name] = float(np.median(image[:, :8]))
-                wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                assert wide <= 0, f"{name} scrolls sideways by {wide} px"
-        for (scheme, _), ground in grounds.items():
-            assert ground > 200 if scheme == "light" else ground < 60
+        await page.until("document.querySelectorAll('#checks li').length === 4")
+        for view in VIEWS:
+            await go(page, view)
+            if view == "recordings":
+                await page.until(f"{PLAYER}.ready >= 2", 60)
+            for scheme in ("light", "dark"):
+                await page.prefer(color_scheme=scheme)
+                for name, width, height, scale in (("desktop", 1280, 900, 1.0), ("phone", 390, 844, 2.0)):
+                    await page.resize(width, height, scale=scale, mobile=name == "phone")
+                    hub.detected(PictureDetections(640, 360, (PERSON,)))
+                    await asyncio.sleep(0.3)
+                    path = artefacts(tmp_path) / f"page-{view}-{scheme}-{name}.png"
+                    await page.screenshot(path, full=False)
+                    image = cv2.imread(str(path))
+                    assert image is not None
+                    ground = float(np.median(image[:, :8]))
+                    assert ground > 200 if scheme == "light" else ground < 60
+                    wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                    assert wide <= 0, f"{view} on a {name} scrolls sideways by {wide} px"
+        assert not [line for line in page.console if line.startswith("error")]
 
 
 async def test_the_page_is_usable_by_keyboard_and_named_for_screen_readers(
-    camera: StandInCamera, tmp_path: Path
+    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path
 ) -> None:
-    async with watching(camera, tmp_path) as (page, _):
+    parts = (EventHub("yard"), AccessLog(), RecordingsApi(recordings))
+    async with watching(camera, tmp_path, parts=parts) as (page, _):
         await page.until(LIVE)
         seen = []
-        for _ in range(4):
+        for _ in range(8):
             await page.press("Tab", 9)
             seen.append(await page.evaluate(FOCUSED))
-        assert seen[:3] == ["skip", "fullscreen", "SUMMARY"]
-        tree = (await page.call("Accessibility.getFullAXTree"))["nodes"]
-        named = {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if "role" in n}
-        assert ("button", "Full screen") in named
-        assert any(role == "status" for role, _ in named)
-        assert any(role == "heading" and "veilcam" in name for role, name in named)
-        unnamed = [role for role, name in named if role in ("button", "textbox", "link") and not name]
-        assert not unnamed
+        assert seen == ["skip", "A", "A", "A", "A", "boxes-toggle", "fullscreen", "SUMMARY"]
+        for view in VIEWS:
+            await go(page, view)
+            if view != "live":  # a view's heading is where reading goes on
+                await page.until(f"document.activeElement.id === '{view}-title'")
+            if view == "recordings":
+                await page.until("!document.querySelector('#recordings-table').hidden", 60)
+            tree = (await page.call("Accessibility.getFullAXTree"))["nodes"]
+            named = {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if "role" in n}
+            controls = ("button", "textbox", "link", "slider", "combobox", "table")
+            assert not [role for role, name in named if role in controls and not name]
+            assert any(role == "status" for role, _ in named)
+            assert any(role == "heading" and "veilcam" in name for role, name in named)
+            assert await page.evaluate("document.querySelectorAll('.tabs [aria-current=page]').length") == 1
+            if view == "live":
+                assert ("button", "Full screen") in named
+            if view == "recordings":
+                assert ("slider", "Time of the recording") in named
+
+
+async def test_recordings_play_over_their_gaps_and_by_keyboard(
+    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path
+) -> None:
+    log = AccessLog()
+    parts = (EventHub("yard"), log, RecordingsApi(recordings))
+    async with watching(camera, tmp_path, path="/#/recordings", parts=parts) as (page, _):
+        await page.until(f"{PLAYER}.ready >= 2", 60)
+        shown = await page.evaluate(PLAYER)
+        assert (shown["width"], shown["paused"]) == (320, True)
+        third = NOON.hour * 3600 + 600  # seconds of the day; the last recording is offered first
+        assert shown["time"] == pytest.approx(third, abs=0.1)
+        await page.evaluate("document.querySelector('#timeline').focus()")
+        await page.press("Home", 36)
+        await page.until(f"Math.abs({PLAYER}.time - {NOON.hour * 3600}) < 0.1 && {PLAYER}.ready >= 2", 60)
+        await page.press("ArrowRight", 39)
+        await page.until(f"Math.abs({PLAYER}.time - {NOON.hour * 3600 + 10}) < 0.1")
+        assert (await page.evaluate(PLAYER))["clock"].endswith(":00:10")
+        await page.evaluate("document.querySelector('#speed').value = '8'")
+        await page.evaluate("document.querySelector('#speed').dispatchEvent(new Event('change'))")
+        await page.evaluate("document.querySelector('#play').click()")
+        # From file to file without a stop, and over ten minutes without a recording.
+        await page.until(f"{PLAYER}.time > {third + 1}", 100)
+        assert (await page.evaluate(PLAYER))["problem"] == ""
+        watched = [entry for entry in log.entries() if entry.action == "recording-watched"]
+        assert len(watched) == 3
+
+
+async def test_boxes_that_a_detector_reports_are_drawn_and_told(
+    camera: StandInCamera, tmp_path: Path
+) -> None:
+    hub = EventHub("yard")
+    async with watching(camera, tmp_path, parts=(hub, AccessLog(), RecordingsApi(None))) as (page, server):
+        await page.until(LIVE)
+        for _ in range(2):
+            hub.detected(PictureDetections(640, 360, (PERSON,)))
+        await page.until(f"{BOXES}.length === 1")
+        assert await page.evaluate(BOXES) == [[64, 36, 64, 144]]
+        assert "person 91" in await page.evaluate("document.querySelector('#boxes').textContent")
+        assert await page.evaluate("document.querySelector('#seen').textContent") == "In view: 1 person"
+        await page.until(f"{BOXES}.length === 0")  # they do not stay when no more come
+        await page.evaluate("document.querySelector('#boxes-toggle').click()")
+        hub.detected(PictureDetections(640, 360, (PERSON,)))
+        await go(page, "activity")
+        await page.until("document.querySelector('#events').textContent.includes('Person appeared')")
+        assert await page.evaluate(f"{BOXES}.length") == 0
+        await page.until("document.querySelector('#access-table').textContent.includes('opened the live')")
+        await page.until("document.querySelector('#viewers-table').textContent.includes('connected')")
+        assert len(server.viewers) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("", "does not record"),
+        ("delete globalThis.MediaSource; delete globalThis.ManagedMediaSource;", "MP4"),
+    ],
+    ids=["not recording", "no media source extensions"],
+)
+async def test_what_keeps_recordings_from_playing_is_said(
+    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path, before: str, words: str
+) -> None:
+    api = RecordingsApi(recordings if before else None)
+    async with (
+        serving(camera, parts=(EventHub("yard"), AccessLog(), api)) as server,
+        Chromium(tmp_path) as page,
+    ):
+        # Without the live picture: it is not what this is about.
+        source = before + "delete globalThis.RTCPeerConnection;"
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+        await page.open(server.url + "/#/recordings")
+        await page.until(f"document.querySelector('#view-recordings').innerText.includes({words!r})", 60)
+        await go(page, "live")
+        await page.until("document.querySelector('#problem').dataset.code === 'no-webrtc'")

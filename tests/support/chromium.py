@@ -110,7 +110,7 @@ class Chromium:
             raise PageError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")
 
-    async def until(self, expression: str, timeout_s: float = 40.0) -> None:
+    async def until(self, expression: str, timeout_s: float = 90.0) -> None:
         """Wait until an expression is true."""
         try:
             async with asyncio.timeout(timeout_s):
