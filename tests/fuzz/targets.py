@@ -6,12 +6,16 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from base.errors import FormatError, UsageError
+from base.errors import AuthenticationFailed, FormatError, UsageError
 from camera.settings import load_settings
 from codec.recovery import recover_part
-from forensics.audit import verify_ledger
+from forensics.audit import make_checkpoint, verify_ledger
 from forensics.canonical import canonical_json, parse_canonical
+from forensics.checkpoint import Checkpoint, VerifierKey
 from forensics.ledger import Ledger, LedgerEntry
+from forensics.ledger_key import key_path
+from forensics.ledger_key import parse as parse_ledger_key
+from forensics.ledger_proofs import ConsistencyProof, InclusionProof, parse_proof
 from forensics.selection import parse_time
 from keys.camera import CameraKey
 from keys.identity_file import LockedIdentity
@@ -112,6 +116,7 @@ def _all() -> dict[str, FuzzTarget]:
     targets["canonical-json"] = FuzzTarget("ledger", _canonical, tuple(lines))
     targets["ledger-entry"] = FuzzTarget("ledger", _ledger_entry, tuple(lines))
     targets["ledger-file"] = FuzzTarget("ledger", _ledger_file, (ledger,))
+    targets |= _proof_targets()
     targets["config"] = FuzzTarget("config", _config, (CONFIG_SAMPLE,), (UsageError, FormatError))
     targets["time-range"] = FuzzTarget(
         "config", _time, (b"12.5", b"01:02:03.5", b"2026-11-30T12:00:00Z"), (UsageError,)
@@ -122,6 +127,32 @@ def _all() -> dict[str, FuzzTarget]:
     targets["camera-file"] = FuzzTarget("keys", parse_camera_public, (render_camera_public(camera),))
     targets["identity-file"] = FuzzTarget("keys", LockedIdentity.parse, (_identity_sample(),))
     return targets | custody_targets()
+
+
+def _proof_targets() -> dict[str, FuzzTarget]:
+    """What an auditor is given: checkpoints, proofs, a verifier key; and the file of a ledger's own key."""
+    path = _SCRATCH / "sample" / "ledger.jsonl"
+    checkpoint, key, leaves = make_checkpoint(path)
+    line = path.read_bytes().splitlines()[0]
+    proofs = (
+        bytes(InclusionProof.make(checkpoint, leaves, 0, line)),
+        bytes(ConsistencyProof.make(checkpoint, checkpoint, leaves)),
+    )
+
+    def verify(data: bytes) -> None:
+        with suppress(AuthenticationFailed):
+            parse_proof(data).verify(key)
+
+    return {
+        "ledger-proof": FuzzTarget("ledger", verify, proofs),
+        "ledger-checkpoint": FuzzTarget("ledger", Checkpoint.parse, (bytes(checkpoint),)),
+        "ledger-verifier-key": FuzzTarget("ledger", _verifier_key, (str(key).encode(),)),
+        "ledger-key-file": FuzzTarget("ledger", parse_ledger_key, (key_path(path).read_bytes(),)),
+    }
+
+
+def _verifier_key(data: bytes) -> None:
+    VerifierKey.parse(data.decode("utf-8", "replace"))
 
 
 def _sample_stanza() -> Stanza:
