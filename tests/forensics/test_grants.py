@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 import sys
@@ -9,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from base.errors import GrantRefused, NoMatchingIdentity, OutsideGrant, UsageError, VeilError
 from codec.access_unit import AccessUnit
+from codec.chunks import each_sealed_body
+from codec.container import read_access_units
+from codec.digests import unit_digest
 from codec.segments import SegmentView, read_segments
 from codec.unseal import open_segment
 from forensics.audit import verify_ledger
@@ -21,14 +28,16 @@ from forensics.grants import Consent, IssuedGrant, issue_grant, write_grant
 from forensics.ledger import Ledger
 from forensics.opening import Purpose, Request, open_recorded
 from forensics.selection import parse_range
-from keys import EpochKey, Identity, Recipient, SecretBytes, SegmentKeys
+from keys import EpochKey, Identity, IdentityKeys, Recipient, RegionKeys, SecretBytes, SegmentKeys
 from keys.approval import Approval, CustodyPolicy
 from keys.grant import Grant, OpenedGrant
 from keys.grant_terms import GrantRequest, RegionBox, TimeSpan
 from keys.secret import RevealToken
 from keys.signer import SignerKey
 from keys.suite import Suite
+from tests.forensics import region_recording
 from tests.forensics.recordings import START_US, Recording, authority, camera_key, payloads, write_units
+from tests.keys.grant_reader import WHOLE, read_grant
 
 SECOND_US = 1_000_000
 INVESTIGATOR = Identity("iris", Suite.X25519, SecretBytes(b"\x22" * 32))
@@ -176,6 +185,10 @@ def test_of_two_processes_with_one_use_left_one_opens(recording: Recording, tmp_
     program = f"""
 import sys
 from pathlib import Path
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from base.errors import GrantRefused
 from forensics.decode import decode
 from forensics.ledger import Ledger
@@ -309,3 +322,54 @@ def test_a_stolen_grant_file_opens_nothing(recording: Recording, ledger: Ledger)
     other = dataclasses.replace(grant.stanza, recipient_id=authority(2)[0].recipient_id)
     with pytest.raises(VeilError):
         dataclasses.replace(grant, stanza=other).open([authority(2)[1]])
+
+
+def test_a_reader_made_from_the_document_opens_the_grant_and_the_footage(
+    recording: Recording, ledger: Ledger
+) -> None:
+    """Second readers of both: the grant's keys open the sealed chunks, with no code of the product."""
+    request = _request(2, 4)
+    approvals = tuple(Approval.sign(request, key, 1) for key in (DORA, DAN))
+    grant = _issue(recording, ledger, request, consent=Consent(approvals)).grant
+    head, segments = read_grant(bytes(grant), b"\x22" * 32)
+    assert head["terms"]["request"]["case"] == "2026-117"
+    assert [segment.index for segment in segments] == [2, 3]
+    custodian = IdentityKeys([recording.identity])
+    for segment, view in zip(segments, _views(recording)[2:4], strict=True):
+        header = view.header()
+        assert header is not None
+        secret = custodian.segment_keys(header).secret.expose(RevealToken("test"))
+        assert segment.keys == {WHOLE: bytes(secret)}
+        assert (segment.stream_id, segment.epoch_id) == (header.stream_id, header.epoch_id)
+        key = HKDF(SHA256(), 32, b"", b"veilcam sealed layer v1").derive(segment.keys[WHOLE])
+        frame, viewed = next((f, v) for f, v in view.own_units() if any(each_sealed_body(v.unit)))
+        body = next(iter(each_sealed_body(viewed.unit)))
+        assert isinstance(body, bytes)
+        picture = unit_digest(bytes(frame), viewed.unit)
+        aad = (
+            b"veilcam sealed chunk v1"
+            + hashlib.sha256(bytes(view.header_body or b"")).digest()
+            + header.camera_id
+            + body[:12]
+            + picture
+        )
+        assert AESGCM(key).decrypt(body[8:12].rjust(12, b"\0"), body[12:], aad)
+
+
+def test_a_grant_of_a_box_holds_the_regions_that_it_touches_and_nothing_else(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    path = region_recording.write(tmp_path / "regions.mp4", region_recording.units())
+    with read_access_units(path) as reader:
+        header = next(read_segments(reader)).header()
+    assert header is not None
+    grid = header.regions
+    assert grid is not None
+    tile = grid.tile(grid.num_regions - 1)
+    inside = RegionBox(tile.x + 1, tile.y + 1, 2, 2, START_US, START_US + 100_000)
+    recorded = Recording(path, None, camera_key().public, authority()[1])
+    opened = _opened(_issue(recorded, ledger, _request(0, 3, regions=[inside])))
+    keys = opened.segment_keys(header)
+    assert isinstance(keys, RegionKeys)
+    assert keys.regions == {grid.num_regions - 1}
+    assert opened.grant.terms.num_segments == 1  # the box is in force in the first segment only
