@@ -434,6 +434,24 @@ def vectors() -> list[Vector]:
         ),
         Vector("other_camera", "tampered", "all of it by another camera", foreign.units),
         Vector(
+            "lost_chunk0",
+            "success",
+            "the SEALED messages of the second segment's first unit dropped, and with them chunk 0",
+            [*u[:4], u[4].without_sealed(), *u[5:]],
+        ),
+        Vector(
+            "damaged_key_meta",
+            "tampered",
+            "META of the second segment's key frame cut short",
+            [*u[:4], with_meta(u[4], lambda m: bytes(m)[:60]), *u[5:]],
+        ),
+        Vector(
+            "broken_chunk",
+            "tampered",
+            "a SEALED message of five zero bytes beside the good ones of unit 5",
+            [*u[:5], u[5].with_sei([pack_veilcam(SeiKind.SEALED, bytes(5))]), *u[6:]],
+        ),
+        Vector(
             "header_version",
             "format error",
             "HEADER of version 2",
