@@ -100,7 +100,7 @@ def set_clock(position: int, time_us: int) -> Edit:
 
 def set_index(position: int, **changes: int) -> Edit:
     def edit(stream: Stream) -> Stream:
-        frame = replace(meta_of(stream.units[position]).frame, **changes)
+        frame = replace(meta_of(stream.units[position]).frame, **changes)  # type: ignore[arg-type]
         return edit_meta(position, frame=frame)(stream)
 
     return edit

@@ -5,6 +5,7 @@ docs/threat-model.md, section 8, says the same in words.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def write(path: Path, stream: Stream) -> Path:
     """As a recorder writes it; MPEG-TS would do as well."""
     with Fmp4Writer(path, 64, 48) as writer:
         for number, unit in enumerate(stream.units):
-            writer.write(m.replace(unit, pts_us=number * 40_000))
+            writer.write(replace(unit, pts_us=number * 40_000))
     return path
 
 
@@ -201,7 +202,7 @@ def test_a_small_file_truncated_at_every_byte_is_never_tampering_and_never_whole
             verdict = "unreadable"
             assert exit_code_of(error) == 1
         seen[verdict] = seen.get(verdict, 0) + 1
-    # before the first whole segment nothing is proven (unverifiable), or there is no picture at all (unsigned)
+    # before the first whole segment nothing is proven (unverifiable), or no picture is there (unsigned)
     assert set(seen) <= {"gaps", "authentic", "unreadable", "unverifiable", "unsigned"}, seen
     assert seen["gaps"] > 500
     assert seen["authentic"] < 10  # cut exactly behind a segment
@@ -253,7 +254,7 @@ def test_of_two_wraps_for_one_recipient_the_one_that_opens_counts() -> None:
     """A camera that wraps twice, once wrongly, is odd and legal: the header is signed."""
     header = m.header_of(STREAM.units[0])
     good = header.stanzas[0]
-    bad = m.replace(good, blob=good.blob[:-1] + bytes([good.blob[-1] ^ 1]))
+    bad = replace(good, blob=good.blob[:-1] + bytes([good.blob[-1] ^ 1]))
     keys = [
         unwrap_epoch_key(stanzas, (STREAM.identity,), header.camera_id, header.epoch_id)
         for stanzas in ((bad, good), (good, bad), (good,))

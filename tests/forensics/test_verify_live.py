@@ -110,7 +110,7 @@ async def test_a_real_whep_stream_is_authentic(camera: StandInCamera) -> None:
     async with asyncio.timeout(60), serving(camera) as server:
         stream = subscribe(server.whep, options=SubscribeOptions(reconnect=False))
         report = await verify_live(
-            stream, camera.public, stop=stop, on_segment=seen, options=LiveOptions(1e12)
+            stream, camera.camera_key.public, stop=stop, on_segment=seen, options=LiveOptions(1e12)
         )
     assert (report.verdict, report.exit_code) == (Verdict.AUTHENTIC, 0), report.text()
     assert {row.verdict for row in rows} == {Verdict.AUTHENTIC}
