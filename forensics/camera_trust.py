@@ -81,6 +81,11 @@ class CameraTrust:
                 f"{row.name}: recorded {iso_time(start_us)}, when the camera's certificate was not valid "
                 f"({iso_time(camera.not_before_us)} to {iso_time(camera.not_after_us)})"
             )
+        if self.seen_before_us is not None and self.seen_before_us < end_us:
+            yield (
+                f"{row.name}: recorded until {iso_time(end_us)}; it cannot have existed at "
+                f"{iso_time(self.seen_before_us)}"
+            )
         for revocation in camera.revocations:
             if not revocation.reason.key_may_be_known and end_us >= revocation.since_us:
                 yield (

@@ -170,18 +170,23 @@ def test_another_root_does_not_vouch(house: House) -> None:
 
 
 def test_what_a_stolen_key_signed_is_not_believed_unless_it_was_seen_before(house: House) -> None:
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    house.ok("keys", "revoke", "camera-7.crt", "--by", "site", "--reason", "keyCompromise", "--since", now)
+    time.sleep(1.1)  # the recording is a second long, and certificates have whole seconds
+    seen = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    time.sleep(1.1)
+    future = house.call("keys", "revoke", "camera-7.crt", "--by", "site", "--since", "2999-01-01T00:00:00Z")
+    assert (future.exit_code, (house.folder / "site.crl").exists()) == (2, False)
+    house.ok("keys", "revoke", "camera-7.crt", "--by", "site", "--reason", "keyCompromise")
     house.ok("keys", "revoke", "--by", "root")
     lists = ("--crl", "site.crl", "--crl", "root.crl")
     ended = _verify(house, *lists)
     assert (ended.exit_code, ended.json["verdict"]) == (3, "unverifiable")
     assert "keyCompromise" in ended.json["causes"][0]
     assert ended.json["certificate"]["notes"] == []
-    seen = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     assert _verify(house, *lists, "--seen-before", seen).json["verdict"] == "authentic"
     late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
     assert _verify(house, *lists, "--seen-before", late).json["verdict"] == "unverifiable"
+    impossible = _verify(house, *lists, "--seen-before", "2020-01-01T00:00:00Z")
+    assert "it cannot have existed" in " ".join(impossible.json["causes"])
     listed = house.call("keys", "list", "--json").json["keys"]
     assert next(each for each in listed if each["file"] == "camera-7.crt")["state"] == "revoked"
 

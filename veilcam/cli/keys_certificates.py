@@ -188,6 +188,8 @@ def revoke(
     if reason not in known:
         raise UsageError(f"--reason: expected one of {', '.join(known)}")
     since_us = now_us() if since is None else moment_us(since, "--since")
+    if since_us > now_us():
+        raise UsageError(f"--since: {since} is still to come")
     with wrong_kind_is_usage("FILE"):
         given = [
             parse_chain(read_bounded(existing_file(path, "FILE"), MAX_PEM_BYTES), where=path.name)[0]
