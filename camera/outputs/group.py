@@ -25,8 +25,10 @@ class Outputs:
 
     def start(self) -> None:
         """Begin to publish; call on the event loop's thread."""
-        for output in (*self._whip, *self._libav):
-            output.start()
+        for whip in self._whip:
+            whip.start()
+        for libav in self._libav:
+            libav.start()
 
     async def close(self) -> bool:
         """End all; True when nothing is left behind."""
@@ -38,4 +40,4 @@ class Outputs:
 
     def states(self) -> list[OutputState]:
         """One entry per target."""
-        return [output.state() for output in (*self._whip, *self._libav)]
+        return [whip.state() for whip in self._whip] + [libav.state() for libav in self._libav]

@@ -85,7 +85,7 @@ def say(line: str) -> None:
 def take(stream: BinaryIO, count: int) -> bytes:
     """Exactly ``count`` bytes, or an end."""
     data = stream.read(count)
-    if data is None or len(data) < count:
+    if len(data) < count:
         raise EOFError
     return data
 

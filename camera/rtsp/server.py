@@ -110,7 +110,10 @@ class RtspServer:
         """
         self._thread.start()
         self._watch.start()
-        if not self._ready.wait(START_S):
+        deadline_s = time.monotonic() + START_S
+        while not self._ready.wait(0.1) and self._thread.is_alive() and time.monotonic() < deadline_s:
+            pass
+        if not self._ready.is_set():
             reason = self._error or "no answer"
             self.close()
             message = f"rtsp: cannot serve on port {self._options.listen.port}: {reason}"
@@ -149,8 +152,8 @@ class RtspServer:
                 self._error = self._error or error.strerror or type(error).__name__
             finally:
                 self._busy_since_s = None
-            if self._stop.is_set() or self._subscription.ended:
-                break
+            if self._stop.is_set() or self._subscription.ended or not self._ready.is_set():
+                break  # what does not start the first time is for the operator to mend
             logger.warning("rtsp: the server ended (%s); starting it again", self._error or "no reason")
             self._restarts += 1
             self._stop.wait(PAUSE_S)

@@ -11,8 +11,6 @@ viewer at one size; ``auto`` (the default) follows loss and round trips.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
-
 from aiohttp import web
 
 from base.errors import FormatError, PeerError
@@ -72,7 +70,7 @@ class WhepEndpoint(SdpResource):
             offer = parse_offer(await read_body(request))
         except FormatError as error:
             return format_problem(error)
-        wish = Wish(keep_sealed=layer == "sealed", rendition=cast("str", rendition))
+        wish = Wish(keep_sealed=layer == "sealed", rendition=rendition)
         return _refuse(offer) or await self._open(offer, wish)
 
     async def _open(self, offer: Offer, wish: Wish) -> web.Response:
