@@ -3,6 +3,7 @@
 access_unit.py  one coded picture: AccessUnit (nal.py: NAL units, sei.py: our SEI)
 records.py      FRAME, HEADER, SIGNATURE; packets.py: the sealed byte stream; limits.py: every maximum
 sealer.py       writes segments: SegmentSealer
+regions.py      the grid of an original that is sealed in tiles; lanes.py: their parts while they are written
 segments.py     groups access units into segments, whatever happened to them
 unseal.py       opens a segment: open_segment
 verify.py       checks it without a decryption key; the result is a value (evidence.py)

@@ -21,9 +21,9 @@ from keys.schedule import SealedCipher, SegmentKeys, chunk_nonce
 
 _SMALL_CHUNK_BYTES = 256  # a chunk costs about 60 bytes: in a crowded unit, fewer than this can wait
 # Where there are many parts, a part waits for so many bytes, but not longer than so many units: a chunk for
-# every tile in every unit adds 10 % to an AV1 original of 768x576 in 4x4 tiles, this adds 4.5 %.
+# every tile in every unit adds 10 % to an AV1 original of 768x576 in 4x4 tiles, this adds 3 %.
 _PATIENT_BYTES = 2048
-_PATIENT_UNITS = 4
+_PATIENT_UNITS = 16
 
 
 class Share(NamedTuple):

@@ -62,9 +62,9 @@ def test_every_tile_and_the_sound_come_back_exactly(tmp_path: Path) -> None:
             assert [(packet.pts or 0) + (clock or 0) for packet in region.packets] == times
             decoder = av.CodecContext.create("ffv1", "r")
             decoder.extradata = stream.extradata
-            decoder.width, decoder.height = stream.width, stream.height  # type: ignore[attr-defined]
+            decoder.width, decoder.height = stream.width, stream.height
             for offset, packet in enumerate(region.packets):
-                (frame,) = decoder.decode(av.Packet(packet.data))  # type: ignore[attr-defined]
+                (frame,) = decoder.decode(av.Packet(packet.data))
                 whole = picture(number + offset).to_ndarray()
                 left = 80 * region.region
                 assert np.array_equal(frame.to_ndarray()[:120], whole[:120, left : left + 80])

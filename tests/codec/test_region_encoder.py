@@ -51,7 +51,7 @@ def _cut(samples: npt.NDArray[np.uint8], tile: Tile) -> npt.NDArray[np.uint8]:
 
 
 def _luma(frame: VideoFrame) -> npt.NDArray[np.uint8]:
-    return frame.reformat(format="gray").to_ndarray() if frame.format.is_rgb else _plane(frame, 0)
+    return _plane(frame.reformat(format="gray") if frame.format.is_rgb else frame, 0)
 
 
 def _plane(frame: VideoFrame, index: int) -> npt.NDArray[np.uint8]:
