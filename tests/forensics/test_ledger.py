@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -355,3 +356,30 @@ def test_random_bytes_are_no_ledger_key(data: bytes) -> None:
     for prefix in (b"", b"veilcam-ledger-key v1\nname: ledger\n"):
         with pytest.raises(FormatError):
             parse_key(prefix + data)
+
+
+def test_writers_killed_at_any_moment_leave_a_ledger_that_verifies_and_goes_on(memory_path: Path) -> None:
+    """kill -9, again and again, of two processes that write as fast as they can."""
+    path = memory_path / "ledger.jsonl"
+    program = (
+        "import sys; from pathlib import Path; from forensics.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "while True: print(ledger.append('open', {'input': 'x' * 200}).seq, flush=True)\n"
+    )
+    promised = -1
+    for delay_ms in (0, 1, 3, 7, 13):
+        command = [sys.executable, "-c", program, str(path)]
+        children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        for child in children:
+            assert child.stdout is not None
+            child.stdout.readline()  # it writes by now
+        time.sleep(delay_ms / 1000)
+        for child in children:
+            child.kill()
+        said = [child.communicate()[0].splitlines() for child in children]
+        promised = max([promised, *(int(line) for lines in said for line in lines[:-1])])
+        report = verify_ledger(path)
+        assert report.is_intact, report.problems
+        assert report.num_entries > promised  # what was said to be written is there
+    assert Ledger(path).append("end", {}).seq > promised
+    assert verify_ledger(path).is_intact

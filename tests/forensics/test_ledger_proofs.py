@@ -15,7 +15,7 @@ from base.errors import AuthenticationFailed, FormatError, UsageError, VeilError
 from forensics.audit import make_checkpoint
 from forensics.checkpoint import Checkpoint, VerifierKey
 from forensics.ledger import Ledger
-from forensics.ledger_proofs import ConsistencyProof, InclusionProof, parse_proof
+from forensics.ledger_proofs import ConsistencyProof, InclusionProof, Proof, parse_proof
 from keys import SecretBytes
 from keys.signer import SignerKey
 from tests.forensics.ledger_checker import check_note, check_proof
@@ -125,7 +125,7 @@ def test_a_changed_byte_anywhere_in_a_proof_is_refused(
     history: list[Any], lines: list[bytes], data: st.DataObject
 ) -> None:
     checkpoint, key, leaves = history[-1]
-    proofs = (
+    proofs: tuple[Proof, ...] = (
         InclusionProof.make(checkpoint, leaves, 2, lines[2]),
         ConsistencyProof.make(history[2][0], checkpoint, leaves),
     )
