@@ -34,6 +34,12 @@ class CameraTrust:
     camera: CertifiedCamera
     seen_before_us: int | None = None
 
+    def seen(self, time_us: int | None) -> CameraTrust:
+        """Return the same with another witness: the time stamp of the whole recording, or None."""
+        if time_us is None:
+            return self
+        return replace(self, seen_before_us=min(time_us, self.seen_before_us or time_us))
+
     def judge(self, report: VerificationReport) -> VerificationReport:
         """Return the report with the certificate in it, and with what the certificate does not cover."""
         causes = tuple(self._causes(report.segments))
