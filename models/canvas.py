@@ -28,6 +28,14 @@ class Planes(NamedTuple):
     cr: Array
 
 
+class Graphs(NamedTuple):
+    """The networks as ONNX."""
+
+    gates: bytes
+    redraw: bytes
+    int8_gates: bytes | None = None  # the gate network in 8-bit integers
+
+
 class Canvas:
     """One picture at a time, padded to the network's multiple. Not for two threads at once."""
 
@@ -36,7 +44,7 @@ class Canvas:
         height: int,
         width: int,
         card: ModelCard,
-        graphs: tuple[bytes, bytes],
+        graphs: Graphs,
         threads: int,
         *,
         strength: Strength = Strength.STANDARD,
@@ -50,8 +58,10 @@ class Canvas:
         self._half = np.empty((padded[0] // 2, padded[1] // 2), np.uint8)
         self._finest = Level(*padded)
         self._pyramid = GatedPyramid(padded[0] // 2, padded[1] // 2, card.bands - 1, channels=3)
-        self.gate_net: Session = open_session(graphs[0], (self.luma, self.chroma), threads=threads)
-        self._redraw = Redrawer(graphs[1], (self.luma, self.chroma), threads)
+        self.gate_net: Session = open_session(
+            graphs.gates, (self.luma, self.chroma), threads=threads, int8=graphs.int8_gates
+        )
+        self._redraw = Redrawer(graphs.redraw, (self.luma, self.chroma), threads)
         self._tiles = TileDrawer(*padded, card.bands, self._redraw)
 
     def load(self, frame: ClearFrame) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from base.errors import UsageError
 from base.frames import ClearFrame, ProtectedFrame
-from models.canvas import Canvas, Planes
+from models.canvas import Canvas, Graphs, Planes
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
 from models.changes import ChangeFinder, Mask
 from models.looks import LookMemory
@@ -23,6 +23,7 @@ from models.strength import Strength
 
 CARD = "protector-v1.json"
 GATES_GRAPH = "protector-v1-gates.onnx"
+GATES_INT8_GRAPH = "protector-v1-gates-int8.onnx"
 REDRAW_GRAPH = "protector-v1-redraw.onnx"
 
 GATE_STEP = 16
@@ -120,7 +121,7 @@ class Protector:
     def __init__(
         self,
         card: ModelCard,
-        graphs: tuple[bytes, bytes],
+        graphs: Graphs,
         threads: int,
         refresh: int = 1,
         *,
@@ -217,7 +218,12 @@ def load_protector(
         FormatError: the card cannot be read.
     """
     card = read_card(folder / CARD)
-    graphs = (read_weights(card, GATES_GRAPH, folder), read_weights(card, REDRAW_GRAPH, folder))
+    has_int8 = GATES_INT8_GRAPH in card.files
+    graphs = Graphs(
+        read_weights(card, GATES_GRAPH, folder),
+        read_weights(card, REDRAW_GRAPH, folder),
+        read_weights(card, GATES_INT8_GRAPH, folder) if has_int8 else None,
+    )
     return Protector(
         card, graphs, threads or min(4, os.cpu_count() or 1), refresh, hold=hold, strength=strength
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from base.errors import MissingDependency, UsageError
+from models.choice import choice_key, remember, remembered
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ Outputs = list[Any]
 """Arrays of 8-bit integers, signed or not as the graph says."""
 
 BACKEND_VARIABLE = "VEILCAM_BACKEND"
+INT8_SUFFIX = "-int8"
 _TRIALS = 3
 
 
@@ -86,32 +88,63 @@ def installed_backends() -> list[str]:
     return [name for name in _BACKENDS if importlib.util.find_spec(name)]
 
 
-def open_session(graph: bytes, trial_inputs: tuple[Array, ...], *, threads: int) -> Session:
+def open_session(
+    graph: bytes, trial_inputs: tuple[Array, ...], *, threads: int, int8: bytes | None = None
+) -> Session:
     """The fastest installed backend for ``graph`` on inputs like ``trial_inputs``.
 
-    ``VEILCAM_BACKEND`` names one instead of measuring.
+    Measured once per machine, graphs, size, threads and library versions (models.choice).
+    ``VEILCAM_BACKEND`` names one instead of measuring: ``onnxruntime``, ``openvino``, or one of them with
+    ``-int8`` behind it.
+
+    Args:
+        graph: in floating point.
+        trial_inputs: of the size that will be run.
+        threads: for one run.
+        int8: the same network in 8-bit integers, if there is one.
 
     Raises:
         UsageError: the variable names an unknown backend.
         MissingDependency: it names one that is not installed.
     """
-    names = installed_backends()
+    graphs = {"": graph} if int8 is None else {"": graph, INT8_SUFFIX: int8}
+    names = [name + suffix for name in installed_backends() for suffix in graphs]
     wanted = os.environ.get(BACKEND_VARIABLE)
     if wanted:
-        if wanted not in _BACKENDS:
-            raise UsageError(f"{BACKEND_VARIABLE}: expected one of {', '.join(_BACKENDS)}, got {wanted!r}")
-        if wanted not in names:
-            raise MissingDependency(f"{BACKEND_VARIABLE}={wanted}: not installed")
-        names = [wanted]
-    sessions = [_BACKENDS[name](graph, threads) for name in names]
-    if len(sessions) == 1:
-        return sessions[0]
+        names = [_named(wanted, has_int8=int8 is not None)]
+
+    def opened(name: str) -> Session:
+        backend = name.removesuffix(INT8_SUFFIX)
+        session = _BACKENDS[backend](graphs[name.removeprefix(backend)], threads)
+        session.name = name
+        return session
+
+    if len(names) == 1:
+        return opened(names[0])
+    shapes = tuple(array.shape for array in trial_inputs)
+    key = choice_key(tuple(graphs.values()), shapes, threads)
+    known = remembered(key)
+    if known in names:
+        return opened(known)
+    sessions = [opened(name) for name in names]
     seconds = {session.name: _fastest_run(session, trial_inputs) for session in sessions}
     best = min(sessions, key=lambda session: seconds[session.name])
     logger.info(
         "backend %s (%s)", best.name, {name: f"{value * 1e3:.1f} ms" for name, value in seconds.items()}
     )
+    remember(key, best.name)
     return best
+
+
+def _named(wanted: str, *, has_int8: bool) -> str:
+    """The candidate that the variable asks for; a graph without an 8-bit twin runs in floating point."""
+    backend = wanted.removesuffix(INT8_SUFFIX)
+    if backend not in _BACKENDS:
+        known = ", ".join(name + suffix for name in _BACKENDS for suffix in ("", INT8_SUFFIX))
+        raise UsageError(f"{BACKEND_VARIABLE}: expected one of {known}, got {wanted!r}")
+    if backend not in installed_backends():
+        raise MissingDependency(f"{BACKEND_VARIABLE}={wanted}: not installed")
+    return wanted if has_int8 else backend
 
 
 def _fastest_run(session: Session, inputs: tuple[Any, ...]) -> float:

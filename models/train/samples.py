@@ -122,18 +122,19 @@ def _plates_beside(path: Path) -> list[Region]:
     return plates
 
 
-def _pictures_in(folder: Path) -> list[Path]:
+def pictures_in(folder: Path) -> list[Path]:
+    """The picture files of one folder, sorted."""
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in _PICTURES)
 
 
 def load_faces(folder: Path, keep: range) -> list[Image]:
     """Aligned face crops of the identities (sorted sub-folders) whose index is in ``keep``."""
     people = sorted(p for p in folder.iterdir() if p.is_dir())
-    paths = [path for person in people[keep.start : keep.stop] for path in _pictures_in(person)]
+    paths = [path for person in people[keep.start : keep.stop] for path in pictures_in(person)]
     return [face for path in paths if (face := read_rgb(path)) is not None]
 
 
 def load_cartoons(folder: Path, smallest_side: int) -> list[Image]:
     """Cartoon frames, enlarged where needed so that a crop of ``smallest_side`` fits."""
-    frames = [frame for path in _pictures_in(folder) if (frame := read_rgb(path)) is not None]
+    frames = [frame for path in pictures_in(folder) if (frame := read_rgb(path)) is not None]
     return [scaled(frame, max(1.0, (smallest_side + 2) / min(frame.shape[:2]))) for frame in frames]

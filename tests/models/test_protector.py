@@ -14,9 +14,10 @@ from base.errors import MissingDependency, UsageError
 from base.frames import ClearFrame
 from models import Protector, load_protector, read_card
 from models.card import WEIGHTS, read_weights
-from models.protector import CARD, MAX_HELD_S
+from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S, REDRAW_GRAPH
 from models.session import BACKEND_VARIABLE
 
+STATE = "protector-v1.safetensors"
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 Plane = npt.NDArray[np.uint8]
 
@@ -46,7 +47,8 @@ def _sample_luma() -> Plane:
 def test_every_shipped_file_is_the_one_on_the_card_and_together_they_are_small() -> None:
     card = read_card(WEIGHTS / CARD)
     sizes = [len(read_weights(card, name)) for name in card.files]
-    assert sorted(Path(name).suffix for name in card.files) == [".onnx", ".onnx", ".safetensors"]
+    assert {GATES_GRAPH, REDRAW_GRAPH, STATE} <= set(card.files)
+    assert set(card.files) <= {GATES_GRAPH, REDRAW_GRAPH, STATE, GATES_INT8_GRAPH}
     assert sum(sizes) < 4_000_000
     assert {"training", "metrics", "licence"} <= set(card.described)
 

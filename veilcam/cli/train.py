@@ -41,6 +41,22 @@ def pixels(context: typer.Context) -> int:
     return _hand_over("pixels", context)
 
 
+@app.command(
+    "quantize",
+    short_help="Add an 8-bit gate network to a protector's weights.",
+    context_settings=_HANDED_OVER,
+    add_help_option=False,
+    epilog=examples("veilcam train quantize --weights run1/weights --pictures coco --check street"),
+)
+def quantize(context: typer.Context) -> int:
+    """Add an 8-bit gate network, checked against the float one; arguments go to models.train unchanged."""
+    if importlib.util.find_spec("onnx") is None:
+        raise MissingDependency("quantising needs onnx: pip install 'veilcam[train]'")
+    configure_logging("info")
+    module = importlib.import_module("models.train.quantize")
+    return int(module.main(context.args) or 0)
+
+
 def _hand_over(what: str, context: typer.Context) -> int:
     if importlib.util.find_spec("torch") is None:
         raise MissingDependency("training needs torch: pip install 'veilcam[train]'")
