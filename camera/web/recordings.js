@@ -34,7 +34,10 @@ export class RecordingsView {
     $("play").addEventListener("click", () => this.toggle());
     $("back").addEventListener("click", () => this.seek(this.now - 10));
     $("forward").addEventListener("click", () => this.seek(this.now + 10));
-    $("speed").addEventListener("change", () => { $("playback").playbackRate = Number($("speed").value); });
+    $("speed").addEventListener("change", () => {
+      const video = $("playback");
+      video.defaultPlaybackRate = video.playbackRate = Number($("speed").value); // loading sets the default again
+    });
     $("zoom-in").addEventListener("click", () => this.#zoomBy(1));
     $("zoom-out").addEventListener("click", () => this.#zoomBy(-1));
     const video = $("playback");

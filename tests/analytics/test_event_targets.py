@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -245,9 +245,9 @@ async def test_the_broker_says_offline_when_the_camera_vanishes(tmp_path: Path) 
         async with listening(broker.port) as got:
             await until(lambda: got.get("veilcam/gate/available") == ["online"])
             assert target._client is not None
-            socket = target._client._client.socket()  # cut it as a power failure would, without a DISCONNECT
-            os.close(os.dup(socket.fileno()))
-            socket.shutdown(2)
+            connection = target._client._client.socket()  # cut as by a power failure, without a DISCONNECT
+            assert isinstance(connection, socket.socket)
+            connection.shutdown(socket.SHUT_RDWR)
             await until(lambda: got["veilcam/gate/available"] == ["online", "offline"])
         await target.close()
 

@@ -76,7 +76,8 @@ def test_a_day_lists_what_is_finished_and_what_grows(folder: Path) -> None:
     assert (first.name, first.start_s, first.is_open) == (NAME, START_S, False)
     assert first.duration_s == pytest.approx(24 * FRAME_US / 1e6)
     assert first.num_bytes == (folder / DAY / NAME).stat().st_size
-    assert (second.is_open, second.duration_s) == (True, pytest.approx(16 * FRAME_US / 1e6))
+    assert second.is_open
+    assert second.duration_s == pytest.approx(16 * FRAME_US / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ async def test_a_player_gets_head_and_segments_that_decode(camera: StandInCamera
             async with http.get(f"{base}/{part}") as answer:
                 assert answer.content_type == "video/mp4"
                 data += await answer.read()
-        with av.open(io.BytesIO(data)) as container:
+        with av.open(io.BytesIO(data), "r") as container:
             assert sum(1 for _ in container.decode(video=0)) == 16
         async with http.get(f"{base}/3") as answer:
             assert answer.status == 404

@@ -63,7 +63,7 @@ def test_a_segment_plays_alone_without_its_ciphertext_and_keeps_its_times(record
         assert kept_nals(units) == kept_nals([unit.without_sealed() for unit in sent])
         assert [unit.pts_us for unit in units] == [place.start_us + n * FRAME_US for n in range(GOP)]
         assert len(fragment) < place.num_bytes / 5
-        with av.open(io.BytesIO(index.head + fragment)) as container:
+        with av.open(io.BytesIO(index.head + fragment), "r") as container:
             assert sum(1 for _ in container.decode(video=0)) == GOP
 
 
