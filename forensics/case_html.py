@@ -19,7 +19,7 @@ h2 { font-size: 13pt; margin: 8mm 0 2mm; border-bottom: 1px solid #999; }
 h3 { font-size: 11pt; margin: 5mm 0 1mm; }
 table { border-collapse: collapse; width: 100%; } caption { text-align: left; font-weight: 600; }
 th, td { border: 1px solid #bbb; padding: 1mm 2mm; text-align: left; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: anywhere; } .word { white-space: nowrap; }
 th { background: #eee; font-weight: 600; } thead { display: table-header-group; }
 tr, .keep { break-inside: avoid; } .custody { break-before: page; }
 code { font: 8pt ui-monospace, monospace; overflow-wrap: anywhere; }
@@ -30,6 +30,8 @@ code { font: 8pt ui-monospace, monospace; overflow-wrap: anywhere; }
 .sign td { height: 14mm; } .small { font-size: 8.5pt; color: #444; }
 @media print { body { margin: 0; max-width: none; } a { color: inherit; text-decoration: none; } }
 """
+
+_SHORT = 14  # such words stay whole
 
 _MEANING = {
     "authentic": "everything between the first and the last picture is what the camera signed",
@@ -82,13 +84,16 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], empty: str) ->
     if not lines:
         return f'<p class="empty">{_text(empty)}</p>'
     titles = "".join(f"<th>{_text(title)}</th>" for title in head)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    top = f"<thead><tr>{titles}</tr></thead>" if any(head) else ""
+    return f"<table>{top}<tbody>{''.join(lines)}</tbody></table>"
 
 
 def _cell(value: object) -> str:
     text = _text(value)
     is_hash = isinstance(value, str) and len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
-    return f"<code>{text}</code>" if is_hash else text
+    if is_hash:
+        return f"<code>{text}</code>"
+    return f'<span class="word">{text}</span>' if 0 < len(text) <= _SHORT else text
 
 
 def _facts(report: CaseReport) -> str:
