@@ -126,3 +126,25 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     assert ended.exit_code in {1, 2}
     assert 1 <= len(ended.err.splitlines()) <= 2
     assert "Traceback" not in ended.err
+
+
+REGIONS = {
+    f"protect clip.mp4 -o {{out}} {_KEYS} --sealed-regions 4x4": "sealed modes av1, hevc, h264, ffv1",
+    f"protect clip.mp4 -o {{out}} {_KEYS} --sealed copy --sealed-regions 4x4": "cannot be cut",
+    f"protect clip.mp4 -o {{out}} {_KEYS} --sealed h264 --sealed-regions 4by4": "COLSxROWS",
+    f"protect clip.mp4 -o {{out}} {_KEYS} --sealed h264 --sealed-regions 9x9": "1 to 64 regions",
+    "decode protected.mp4 -o {out} -i keys/custodian.identity --regions 1,2,3": "x,y,w,h",
+    "decode protected.mp4 -o {out} -i keys/custodian.identity --track 7": "--tracks",
+    "decode protected.mp4 -o {out} -i keys/custodian.identity --track 7 --tracks clip.mp4": "line 1",
+}
+
+
+@pytest.mark.parametrize("line", REGIONS)
+def test_parts_of_the_picture_that_cannot_be_meant_are_a_mistake_in_one_line(
+    studio: Studio, tmp_path: Path, line: str
+) -> None:
+    ended = studio.call(*line.format(out=tmp_path / "out.mp4").split())
+    assert ended.exit_code in (1, 2, 3), ended.err
+    assert REGIONS[line] in ended.err
+    assert 1 <= len(ended.err.splitlines()) <= 2
+    assert list(tmp_path.iterdir()) == []
