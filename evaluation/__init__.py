@@ -5,9 +5,10 @@ What is measured and how: docs/evaluation.md.
 run.py        the parts in order, each cached; report.py, html.py: what they found
 camera.py     protected video as the camera makes it: protector, real x264, decoder
 data.py       the folder of labelled data that a run is given
-utility.py, pose.py, faces.py, averaging.py, inversion.py, readers.py, text.py, reid.py, recovery.py,
-bandwidth.py, speed.py, sample.py: one part each
-train/        attackers that are trained (the extra ``train``)
+utility.py, pose.py, faces.py, averaging.py, inversion.py, plates.py, text.py, reid.py, recovery.py,
+bandwidth.py, speed.py: one part each
+tradeoff.py, sample.py: every strength; data for a quick run
+train/        attackers that are trained, rivals (the extra ``train``)
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from codec.nal import START_CODE, is_picture_nal
 from evaluation.pictures import from_video_frame, to_bgr, to_clear
 from models import Protector, load_protector
 from models.card import WEIGHTS
+from models.strength import Strength
 
 CRF = 23
 SEGMENT_S = 2  # the product's group of pictures
@@ -90,17 +91,33 @@ def slice_bits(unit: AccessUnit) -> int:
 class Camera:
     """A protector in the two ways that it is used: on pictures that stand alone, and on consecutive ones."""
 
-    def __init__(self, weights: Path | None = None, *, threads: int = 1, crf: float = CRF) -> None:
+    def __init__(
+        self,
+        weights: Path | None = None,
+        *,
+        threads: int = 1,
+        crf: float = CRF,
+        strength: Strength = Strength.STANDARD,
+    ) -> None:
         self._weights = weights
         self._threads = threads
         self.crf = crf
+        self.strength = strength
         self._still: Protector | None = None
 
     def protector(self, refresh: int = 1, *, hold: bool = False) -> Protector:
         """A fresh protector with no memory of earlier pictures."""
         return load_protector(
-            folder=self._weights or WEIGHTS, threads=self._threads, refresh=refresh, hold=hold
+            folder=self._weights or WEIGHTS,
+            threads=self._threads,
+            refresh=refresh,
+            hold=hold,
+            strength=self.strength,
         )
+
+    def with_strength(self, strength: Strength) -> Camera:
+        """The same weights and codec at another strength."""
+        return Camera(self._weights, threads=self._threads, crf=self.crf, strength=strength)
 
     def drawn(self, image_bgr_hwc: Image) -> Image:
         """The protected picture before the codec."""

@@ -35,7 +35,9 @@ from evaluation.reid import reid
 from evaluation.results import Part
 from evaluation.speed import speed
 from evaluation.text import text
+from evaluation.tradeoff import tradeoff
 from evaluation.utility import utility
+from models import strength_named
 
 MAX_PART_BYTES = 16 * 1024 * 1024
 PARTS: dict[str, tuple[str, Callable[[Context], Part]]] = {
@@ -52,6 +54,7 @@ PARTS: dict[str, tuple[str, Callable[[Context], Part]]] = {
     "recovery": ("recovery", recovery),
     "bandwidth": ("bandwidth", bandwidth),
     "speed": ("speed", speed),
+    "tradeoff": ("tradeoff", tradeoff),
 }
 """Name of each part, its group, and what runs it; in the order of the report."""
 
@@ -74,6 +77,7 @@ class EvaluationSettings:
         show_clear: put clear faces and plates on picture sheets; keep such a report to yourself.
         quick: tiny amounts.
         detectors: specs of further detectors to measure, as `veilcam detect` takes them.
+        strength: of the protector, as `veilcam protect` takes it.
     """
 
     data: Path
@@ -90,6 +94,7 @@ class EvaluationSettings:
     show_clear: bool = False
     quick: bool = False
     detectors: tuple[str, ...] = ()
+    strength: str = "standard"
 
     def chosen(self) -> list[str]:
         """Names of the parts to run, in order.
@@ -137,7 +142,12 @@ def evaluate(
     settings.out.mkdir(parents=True, exist_ok=True)
     cache = settings.out / "cache"
     cache.mkdir(exist_ok=True)
-    camera = Camera(settings.weights, threads=settings.threads, crf=settings.crf)
+    camera = Camera(
+        settings.weights,
+        threads=settings.threads,
+        crf=settings.crf,
+        strength=strength_named(settings.strength),
+    )
     protector = camera.protector()  # wrong weights show before hours of work
     if pixel_paths is None:
         pixel_paths = installed_pixel_paths(settings.weights, camera)

@@ -29,7 +29,7 @@ def speed(context: Context) -> Part:
     """The part: seconds per picture, in turns, so that a busy machine slows all alike."""
     if importlib.util.find_spec("onnx") is None:
         raise MissingDependency("building the rivals needs the extra 'train': pip install 'veilcam[train]'")
-    from evaluation.rivals import cyclegan_generator, open_float, yolov3  # noqa: PLC0415  (an extra)
+    from evaluation.train.rivals import cyclegan_generator, open_float, yolov3  # noqa: PLC0415  (an extra)
 
     width, height = (192, 160) if context.quick else SIZE_WH
     batch = np.random.default_rng(0).random((1, 3, height, width), np.float32)

@@ -1,1 +1,1 @@
-"""Attackers that are trained against a protector. Needs the extra ``train``."""
+"""What needs the extra ``train``: attackers that are trained, and the rivals of the speed part."""

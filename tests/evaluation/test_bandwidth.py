@@ -59,5 +59,6 @@ def test_what_is_no_video_is_a_media_error(tmp_path: Path) -> None:
 def test_pictures_of_odd_size_keep_it() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (47, 65, 3), np.uint8)
     assert Camera().still(picture).image.shape == picture.shape
-    frame = ClearFrame(*(np.full(shape, 128, np.uint8) for shape in ((16, 16), (8, 8), (8, 8))), 0)
+    chroma = np.full((8, 8), 128, np.uint8)
+    frame = ClearFrame(np.full((16, 16), 128, np.uint8), chroma, chroma, 0)
     assert code_video([frame], rate=25).bits > 0

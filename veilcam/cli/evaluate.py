@@ -42,7 +42,9 @@ def evaluate(
     ] = None,
     only: Annotated[
         str,
-        typer.Option(metavar="A,B", help="Parts or groups: utility, privacy, recovery, bandwidth, speed."),
+        typer.Option(
+            metavar="A,B", help="Parts or groups: utility, privacy, recovery, bandwidth, speed, tradeoff."
+        ),
     ] = "",
     quick: Annotated[
         bool, typer.Option("--quick", help="Tiny amounts: shows that it works, not how well.")
@@ -60,6 +62,9 @@ def evaluate(
     detector: Annotated[
         list[str] | None, typer.Option(help="Measure this one too, as `veilcam detect` names it; repeat.")
     ] = None,
+    strength: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the protector: light, standard, strong or maximum.")
+    ] = "standard",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     show_clear: Annotated[
         bool,
@@ -103,6 +108,7 @@ def evaluate(
         show_clear=show_clear,
         quick=quick,
         detectors=detectors,
+        strength=strength,
     )
     evaluation = run(settings, progress=_Lines(), reader=reader)
     paths = write_report(evaluation, out)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="the train extra (onnx) is not installed")
 
-from evaluation.rivals import cyclegan_generator, cyclegan_graph, open_float, yolov3_graph
+from evaluation.train.rivals import cyclegan_generator, cyclegan_graph, open_float, yolov3_graph
 
 
 def test_cyclegan_generator_has_its_published_size_and_keeps_the_picture_size() -> None:
