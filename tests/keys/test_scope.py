@@ -82,7 +82,11 @@ def test_another_cameras_recipient_gets_nothing_here() -> None:
 
 def test_a_recipient_may_have_several_scopes() -> None:
     clock = Clock()
-    parts = [ScopedRecipient(ALICE, days(0, 1)), ScopedRecipient(ALICE, days(2, 3)), BOB]
+    parts: list[Recipient | ScopedRecipient] = [
+        ScopedRecipient(ALICE, days(0, 1)),
+        ScopedRecipient(ALICE, days(2, 3)),
+        BOB,
+    ]
     ring = EpochRing(CAMERA, parts, epoch_s=10 * DAY_S, clock=clock, wall_clock=clock)
     counts = []
     for _ in range(3):
