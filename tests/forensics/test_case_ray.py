@@ -53,7 +53,7 @@ def test_a_node_without_authentication_or_without_the_folder_refuses_the_work(
     assert "without RAY_AUTH_MODE" in work(place, job, "process", None)["error"]
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     assert "does not see the case's folder" in work(place, job, "process", None)["error"]
-    assert CaseJob(**job).keep_native
+    assert CaseJob("x", "x", None).keep_native
 
 
 @dataclass(frozen=True, slots=True)
