@@ -98,7 +98,7 @@ class RtspServer:
         self._stop = threading.Event()
         self._busy_since_s: float | None = None
         self._restarts = self._units = 0
-        self._error = ""
+        self._error = self._reason = ""
         self._thread = threading.Thread(target=self._run, name="veilcam-rtsp", daemon=True)
         self._watch = threading.Thread(target=self._watch_stalls, name="veilcam-rtsp-watch", daemon=True)
 
@@ -146,15 +146,14 @@ class RtspServer:
     def _run(self) -> None:
         while not self._stop.is_set() and not self._subscription.ended:
             try:
-                self._error = ""
                 self._serve()
-            except OSError as error:
-                self._error = self._error or error.strerror or type(error).__name__
+            except OSError as error:  # the pipe breaks when the program ends; why it did, it may have said
+                self._error = self._reason or error.strerror or type(error).__name__
             finally:
                 self._busy_since_s = None
             if self._stop.is_set() or self._subscription.ended or not self._ready.is_set():
                 break  # what does not start the first time is for the operator to mend
-            logger.warning("rtsp: the server ended (%s); starting it again", self._error or "no reason")
+            logger.warning("rtsp: the server ended (%s); starting it again", self._error)
             self._restarts += 1
             self._stop.wait(PAUSE_S)
 
@@ -169,7 +168,7 @@ class RtspServer:
             start_new_session=True,
             env={"PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/tmp")},  # noqa: S108
         ) as process:
-            self._process = process
+            self._process, self._reason = process, ""
             listener = threading.Thread(target=self._listen, args=(process.stdout,), daemon=True)
             listener.start()
             try:
@@ -185,7 +184,7 @@ class RtspServer:
                     process.kill()
                 listener.join(2.0)
                 if process.wait() == 3:
-                    self._error = "the address is in use"
+                    self._reason = self._error = "the address is in use"
 
     def _feed(self, process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
         options = self._options

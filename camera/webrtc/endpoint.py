@@ -11,6 +11,7 @@ viewer at one size; ``auto`` (the default) follows loss and round trips.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from aiohttp import web
 
 from base.errors import FormatError, PeerError

@@ -45,11 +45,11 @@ async def test_what_it_records_verifies_and_opens(camera: StandInCamera, tmp_pat
         )
     assert code == 0, err
     summary = json.loads(out)
-    assert summary["pictures"] == summary["signed"] > 20
+    assert summary["pictures"] == summary["signed"] >= 5
     assert summary["files"] == [str(recording)]
     letters, num_packets = letters_of(recording, camera.camera_key.public, camera.identity)
     assert set("".join(letters[:-1])) == {"A"}  # the last segment has no end yet
-    assert num_packets > 10
+    assert num_packets >= 5
 
 
 async def test_a_wrong_token_is_one_line_and_status_1(camera: StandInCamera) -> None:
