@@ -375,3 +375,11 @@ def test_the_protector_renews_its_picture_exactly_where_segments_begin() -> None
     units, _ = run(open_source("synthetic:?size=64x48&seconds=5"), Keys(), "none", protector=protector)
     assert protector.renewed == [unit.starts_segment for unit in units]
     assert sum(protector.renewed) == 3
+
+
+def test_every_segment_says_how_strong_the_protection_was() -> None:
+    protector = NotingProtector()
+    protector.strength = 3
+    keys = Keys()
+    units, _ = run(open_source("synthetic:?size=64x48&seconds=3"), keys, protector=protector)
+    assert [s.header.strength for s in opened(units, keys) if s.header] == [3, 3]
