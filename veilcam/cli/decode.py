@@ -52,7 +52,12 @@ def decode(
     ],
     identity: Annotated[
         list[Path],
-        typer.Option("--identity", "-i", metavar="FILE", help="NAME.identity file; repeat to try several."),
+        typer.Option(
+            "--identity",
+            "-i",
+            metavar="FILE|URI",
+            help="NAME.identity, or pkcs11:, exec:, shares:, quorum: (docs/keys.md); repeat to try several.",
+        ),
     ],
     grant: Annotated[
         Path | None,
