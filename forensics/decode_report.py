@@ -171,7 +171,10 @@ class DecodeReport:
         else:
             lines.append(f"output {self.output.name}, {self.output.num_bytes} bytes")
             lines.append(f"  sha256    {self.output.sha256}")
-        lines += [f"  {t.kind:<10}{t.codec}, {t.num_packets} packets, sha256 {t.sha256}" for t in self.tracks]
+        for track in self.tracks:
+            is_tile = self.regions is not None and track.kind == "video"
+            name = f"region {track.index}" if is_tile else track.kind
+            lines.append(f"  {name:<10}{track.codec}, {track.num_packets} packets, sha256 {track.sha256}")
         if self.delivered_us is not None:
             lines.append(f"  range     {iso_time(self.delivered_us[0])} to {iso_time(self.delivered_us[1])}")
         lines.append(f"  sealed    {', '.join(self.sealed_modes) or '-'}")

@@ -131,6 +131,7 @@ def test_a_grant_of_regions_shows_these_over_the_protected_video_and_no_sound(
     assert {_shown(picture, number) for number, picture in enumerate(pictures)} == {frozenset({1, 4})}
     assert "audio" not in payloads(tmp_path / "out.mkv")
     assert [track.index for track in report.tracks] == [1, 4]
+    assert "region 4  ffv1, 30 packets" in report.text()
 
 
 def test_a_real_grant_of_one_person_s_tiles_opens_these_alone_for_its_segments(
