@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,8 +180,7 @@ def _file(
         )
     stamp, stamped_us, lines = _stamp(found, stamping)
     if trust is not None:
-        times = [each for each in (trust.seen_before_us, stamped_us) if each is not None]
-        found = replace(trust, seen_before_us=min(times, default=None)).judge(found)
+        found = trust.seen(stamped_us).judge(found)
     document: dict[str, Any] = {"ok": found.exit_code == 0, **found.as_json()}
     if stamp is not None:
         document["stamp"] = stamp
