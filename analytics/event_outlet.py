@@ -131,8 +131,13 @@ class EventOutlet:
     def _end(self, timeout_s: float) -> None:
         for lane in self._lanes:
             lane.finish()
+        asyncio.get_running_loop().call_later(timeout_s, self._cancel)
+
+    def _cancel(self) -> None:
+        """End what is not at its end by itself; again and again, as a time-out can swallow a cancellation."""
         for task in self._tasks:
-            task.get_loop().call_later(timeout_s, task.cancel)
+            task.cancel()
+        asyncio.get_running_loop().call_later(0.2, self._cancel)
 
 
 class _Lane:

@@ -23,6 +23,7 @@ hash() { printf %s "$(cat "$1")" | openssl dgst -binary -sha256 | openssl base64
 mkdir -p secrets keys state/caddy
 [ -f "keys/$NAME.camera" ] || run_veilcam keys camera "keys/$NAME"
 [ -f keys/custodian.recipient ] || run_veilcam keys recipient keys/custodian
+[ -f veilcam.schema.json ] || run_veilcam config schema -o veilcam.schema.json # for editors of camera.yaml
 cp -f "keys/$NAME.camera" secrets/camera_key
 cp keys/custodian.recipient config/custodian.recipient
 chmod 644 config/custodian.recipient

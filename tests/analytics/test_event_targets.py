@@ -31,7 +31,7 @@ LIVE = Notice("gate", "live", 100.0, "pictures arrive")
 ONE_PERSON = Counts("gate", 101.5, {"person": 1})
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():
             await asyncio.sleep(0.02)

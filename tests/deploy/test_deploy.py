@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
 import yaml
@@ -143,6 +145,9 @@ def test_setup_makes_what_compose_mounts_and_keeps_it_the_next_time(tmp_path: Pa
     for path in (tmp_path / "deploy" / "secrets").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o400
     assert (tmp_path / "deploy" / "config" / "custodian.recipient").is_file()
+    schema = json.loads((tmp_path / "deploy" / "veilcam.schema.json").read_text())
+    values = yaml.safe_load((DEPLOY / "config" / "camera.yaml").read_text())
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(values)) == []
 
 
 def test_systemd_accepts_the_unit_and_finds_it_well_confined(tmp_path: Path) -> None:
