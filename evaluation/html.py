@@ -23,6 +23,10 @@ th:first-child,td:first-child,td:last-child,th:last-child{text-align:left}th{bac
 img{max-width:100%;image-rendering:auto}svg{width:460px;max-width:48%;font:11px system-ui,sans-serif}
 .skipped{background:#fff3cd;padding:.5em .8em}details{margin:.6em 0}
 """
+_QUICK = (
+    "<p class=skipped>A quick run: a handful of pictures, a gallery of a dozen people, attackers that hardly "
+    "trained. It shows that everything works, not how well.</p>"
+)
 _FORMATS: dict[Unit, Callable[[float], str]] = {
     "share": lambda value: f"{value:.2%}",
     "ratio": lambda value: f"{value:.3f}",
@@ -66,6 +70,7 @@ def render(evaluation: Evaluation, pictures: Path) -> bytes:
         "<em>chance</em> what guessing reaches; a dash means that the figure has none. Protected means "
         "pseudonymised: the "
         "video remains personal data.</p>",
+        _QUICK if described["settings"]["quick"] else "",
         _summary(evaluation.parts),
     ]
     body = [_part(part, pictures) for part in evaluation.parts]
@@ -89,7 +94,12 @@ def _summary(parts: tuple[Part, ...]) -> str:
         f"<td>{_shown(table, row.aim)}"
         for table, row in missed
     )
-    tally = f"{counts['aim']} at the aim, {counts['floor']} at the floor, {counts['miss']} missed."
+    unsure = sum(_is_unsure(row) for _, row in rows)
+    tally = (
+        f"{counts['aim']} at the aim, {counts['floor']} at the floor, {counts['miss']} missed. The interval "
+        "of "
+        f"{unsure} reaches across the floor: more data would be needed to be sure of them."
+    )
     text = f"<h2>Bars</h2><p>{tally}</p>"
     if not missed:
         return text
@@ -150,6 +160,11 @@ def _verdict(table: Table, row: Row) -> str:
         if sign * row.value >= sign * bar:
             return name
     return "miss"
+
+
+def _is_unsure(row: Row) -> bool:
+    """Whether the floor lies inside the interval, so that chance may have decided the verdict."""
+    return row.floor is not None and row.low < row.floor < row.high
 
 
 def _shown(table: Table, value: float | None) -> str:

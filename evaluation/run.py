@@ -102,7 +102,7 @@ class EvaluationSettings:
         Raises:
             UsageError: a name that is neither part nor group.
         """
-        groups = {group for group, _ in PARTS.values()}
+        groups = dict.fromkeys(group for group, _ in PARTS.values())
         unknown = [name for name in self.only if name not in groups and name not in PARTS]
         if unknown:
             known = ", ".join(dict.fromkeys([*groups, *PARTS]))

@@ -64,6 +64,7 @@ def test_the_report_needs_nothing_else(sample: Path, tmp_path: Path) -> None:
     sources = re.findall(r"(?:src|href)=[\"']?([^\"'> ]{0,11})", text)
     assert set(sources) == {"data:image/"}
     assert "data:image/jpeg;base64," in text
+    assert "A quick run" in text
     assert "Not measured: needs images/street" in text
     stored = json.loads(document.read_text())
     assert [part["name"] for part in stored["parts"]] == ["faces", "keys", "plates"]
