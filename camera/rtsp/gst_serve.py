@@ -16,13 +16,6 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-import gi
-
-gi.require_version("Gst", "1.0")
-gi.require_version("GstApp", "1.0")
-gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402  # versions are chosen first
-
 HEAD = struct.Struct(">IQB")
 MAX_UNIT_BYTES = 32 * 1024 * 1024
 MAX_QUEUED_BYTES = 8 * 1024 * 1024  # in front of the payloader; then the oldest units go
@@ -38,7 +31,8 @@ LAUNCH = (
 class Feed:
     """The running media, if anybody watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, gst: Any) -> None:  # noqa: ANN401  # the module Gst
+        self._gst = gst
         self._lock = threading.Lock()
         self._source: Any = None
         self._needs_key = True
@@ -60,13 +54,13 @@ class Feed:
                 return
             if self._base_us is None:
                 running_ns = source.get_current_running_time()
-                if running_ns >= Gst.CLOCK_TIME_NONE:  # its clock does not run yet: the next key frame
+                if running_ns >= self._gst.CLOCK_TIME_NONE:  # its clock does not run yet: the next key frame
                     say("key")
                     return
                 self._base_us = running_ns // 1000 - time_us
             self._needs_key = False
             stamp = max(0, self._base_us + time_us)
-        buffer = Gst.Buffer.new_wrapped(data)
+        buffer = self._gst.Buffer.new_wrapped(data)
         buffer.pts = buffer.dts = stamp * 1000
         source.emit("push-buffer", buffer)
 
@@ -104,14 +98,14 @@ def read_units(stream: BinaryIO, feed: Feed, loop: Any) -> None:  # noqa: ANN401
         loop.quit()
 
 
-def protect(server: Any, factory: Any, user: str, password: str) -> None:  # noqa: ANN401  # GObject
-    """Ask for user and password (Digest, and Basic for clients that know nothing else)."""
-    auth = GstRtspServer.RTSPAuth()
-    token = GstRtspServer.RTSPToken()
+def protect(rtsp: Any, server: Any, factory: Any, user: str, password: str) -> None:  # noqa: ANN401  # GObject
+    """Ask for user and password, by Digest."""
+    auth = rtsp.RTSPAuth()
+    token = rtsp.RTSPToken()
     token.set_string("media.factory.role", ROLE)
     auth.set_supported_methods(2)  # GST_RTSP_AUTH_DIGEST: the password does not cross the network
     auth.add_digest(user, password, token)
-    permissions = GstRtspServer.RTSPPermissions()
+    permissions = rtsp.RTSPPermissions()
     permissions.add_permission_for_role(ROLE, "media.factory.access", True)
     permissions.add_permission_for_role(ROLE, "media.factory.construct", True)
     factory.set_permissions(permissions)
@@ -120,9 +114,15 @@ def protect(server: Any, factory: Any, user: str, password: str) -> None:  # noq
 
 def main() -> int:
     """Serve until standard input ends."""
+    import gi  # noqa: PLC0415  # only where this runs
+
+    for name in ("Gst", "GstApp", "GstRtspServer"):
+        gi.require_version(name, "1.0")
+    from gi.repository import GLib, Gst, GstRtspServer  # noqa: PLC0415
+
     settings = json.loads(sys.stdin.buffer.readline(4096))
     Gst.init(None)
-    feed, loop = Feed(), GLib.MainLoop()
+    feed, loop = Feed(Gst), GLib.MainLoop()
     server = GstRtspServer.RTSPServer()
     server.set_address(settings["host"])
     server.set_service(str(settings["port"]))
@@ -132,7 +132,7 @@ def main() -> int:
     factory.set_latency(0)
     factory.connect("media-configure", feed.configure)
     if settings["user"]:
-        protect(server, factory, settings["user"], settings["password"])
+        protect(GstRtspServer, server, factory, settings["user"], settings["password"])
     server.get_mount_points().add_factory("/" + settings["path"], factory)
     if not server.attach(None):
         return 3
