@@ -66,6 +66,8 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A head and a second node, each with one processor, token authentication on."""
     pytest.importorskip("ray", reason="needs the ray extra")
+    if os.environ.get("VEILCAM_RAY_TESTS") != "1":
+        pytest.skip("set VEILCAM_RAY_TESTS=1: a cluster takes two idle processors and minutes")
     folder = tmp_path_factory.mktemp("ray")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
