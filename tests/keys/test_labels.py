@@ -48,4 +48,5 @@ def test_published_labels_have_not_changed() -> None:
         "SHARE_COMMITMENT": b"veilcam share commitment v1",
         "OPENING_REQUEST": b"veilcam opening request v1",
         "SHARE_APPROVAL": b"veilcam share approval v1",
+        "STREAM_END": b"veilcam end of stream v1",
     }
