@@ -50,7 +50,8 @@ class Page {
     this.activity.show(view === "activity");
     this.#title();
     if (moved) { // as after a page load, screen readers begin with the view's heading
-      $(`${view}-title`).focus({ preventScroll: true });
+      const asks = view === "live" && !$("token-form").hidden;
+      (asks ? $("token") : $(`${view}-title`)).focus({ preventScroll: true });
       scrollTo(0, 0);
     }
   }

@@ -243,8 +243,8 @@ export class LiveView {
     this.api.forget();
     this.#show("token-form");
     this.#status("waiting", "Token needed");
-    location.hash = "#/live";
-    $("token").focus();
+    if ($("view-live").hidden) location.hash = "#/live"; // which then puts the focus here
+    else $("token").focus();
   }
 
   #tokenEntered() {

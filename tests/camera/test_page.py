@@ -143,13 +143,19 @@ async def longest_pause_ms(seconds: float) -> float:
 
 
 async def test_leaving_the_page_ends_the_session(camera: StandInCamera, tmp_path: Path) -> None:
-    async with watching(camera, tmp_path) as (page, server):
+    log = AccessLog()
+    async with watching(camera, tmp_path, parts=(EventHub("yard"), log, RecordingsApi(None))) as (
+        page,
+        server,
+    ):
         await page.until(LIVE)
         assert len(server.viewers) == 1
         await page.call("Page.navigate", url="about:blank")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(server.viewers):
                 await asyncio.sleep(0.1)
+        # By the page's own goodbye, not because the connection was found dead.
+        assert "live-closed" in [entry.action for entry in log.entries()]
 
 
 async def test_a_camera_that_stops_is_explained_and_found_again(tmp_path: Path) -> None:
