@@ -21,10 +21,10 @@ from models.pyramid import GATE_ONE
 from models.session import Array
 from models.strength import Strength
 
-CARD = "protector-v1.json"
-GATES_GRAPH = "protector-v1-gates.onnx"
-GATES_INT8_GRAPH = "protector-v1-gates-int8.onnx"
-REDRAW_GRAPH = "protector-v1-redraw.onnx"
+CARD = "protector-v2.json"
+GATES_GRAPH = "protector-v2-gates.onnx"
+GATES_INT8_GRAPH = "protector-v2-gates-int8.onnx"
+REDRAW_GRAPH = "protector-v2-redraw.onnx"
 
 GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""

@@ -137,7 +137,7 @@ def export_protector(
     folder: Path,
     described: dict[str, Any],
     *,
-    name: str = "protector-v1",
+    name: str = "protector-v2",
     margin: float = 0.0,
 ) -> None:
     """Write graphs, safetensors and card to ``folder``; ``described`` goes on the card as it is.

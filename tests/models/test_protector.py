@@ -17,7 +17,7 @@ from models.card import WEIGHTS, read_weights
 from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S, REDRAW_GRAPH
 from models.session import BACKEND_VARIABLE
 
-STATE = "protector-v1.safetensors"
+STATE = "protector-v2.safetensors"
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 Plane = npt.NDArray[np.uint8]
 
@@ -215,7 +215,7 @@ def test_held_pictures_follow_what_moves_and_leave_no_trail() -> None:
 def test_renewing_draws_every_block_from_the_picture_at_hand() -> None:
     held = load_protector(threads=1, hold=True)
     first = held.protect(_still()).luma_hw
-    assert (held.protect(_still(brighter=1)).luma_hw == first).mean() > 0.9
+    assert (held.protect(_still(brighter=1)).luma_hw == first).mean() > 0.7
     renewed = held.protect(_still(brighter=1), renew=True).luma_hw
     assert (renewed.astype(np.int16) - first).mean() > 0.8
 
@@ -224,7 +224,7 @@ def test_renewing_draws_every_block_from_the_picture_at_hand() -> None:
 def test_no_error_stays_longer_than_ten_seconds_even_if_times_jump(later_us: int) -> None:
     held = load_protector(threads=1, hold=True)
     first = held.protect(_still()).luma_hw
-    assert (held.protect(_still(brighter=1, time_us=1_000)).luma_hw == first).mean() > 0.9
+    assert (held.protect(_still(brighter=1, time_us=1_000)).luma_hw == first).mean() > 0.7
     late = held.protect(_still(brighter=1, time_us=later_us)).luma_hw
     assert (late.astype(np.int16) - first).mean() > 0.8
 
