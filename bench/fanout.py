@@ -95,8 +95,8 @@ def record() -> tuple[list[SealedUnit], PipelineStats]:
     return units[starts[0] : starts[-1]], stats
 
 
-async def viewer(url: str, seconds: float, *, stalls: bool) -> dict[str, float]:
-    """Watch; longest gap and freezes after settling."""
+async def viewer(url: str, stop: asyncio.Event, *, stalls: bool) -> dict[str, float]:
+    """Watch until told to stop; longest gap and freezes after settling."""
     last_s: float | None = None
     gaps = []
     num_bytes = 0
@@ -108,21 +108,30 @@ async def viewer(url: str, seconds: float, *, stalls: bool) -> dict[str, float]:
             if last_s is not None and now_s - began_s > SETTLE_S:
                 gaps.append(now_s - last_s)
             last_s = now_s
-            if stalls:
+            if stalls and now_s - began_s > SETTLE_S:  # all of this process are connected by then
                 time.sleep(0.5)  # the point: this process reads nothing meanwhile
-            if now_s - began_s > SETTLE_S + seconds:
+            if stop.is_set():
                 break
     return {
         "units": len(gaps),
         "freezes": sum(gap > FREEZE_S for gap in gaps),
         "longest_gap_ms": round(1000 * max(gaps, default=0)),
-        "mbit_s": round(8e-6 * num_bytes / (SETTLE_S + seconds), 2),
+        "mbit_s": round(8e-6 * num_bytes / max(now_s - began_s, 1e-6), 2),
     }
 
 
 async def viewers(url: str, count: int, seconds: float, *, stalls: bool) -> None:
+    """Watch until standard input ends, at most ``seconds``."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait, daemon=True).start()
+    loop.call_later(seconds, stop.set)
     found = await asyncio.gather(
-        *(viewer(url, seconds, stalls=stalls) for _ in range(count)), return_exceptions=True
+        *(viewer(url, stop, stalls=stalls) for _ in range(count)), return_exceptions=True
     )
     print(json.dumps([one if isinstance(one, dict) else {"error": type(one).__name__} for one in found]))
 
@@ -137,20 +146,22 @@ async def spawn(url: str, count: int, seconds: float, *flags: str) -> asyncio.su
         f"--seconds={seconds}",
         *flags,
     ]
-    return await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
 
 
 async def fan_out(server: Serving, options: argparse.Namespace) -> Report:
     good, bad = options.viewers - options.bad, options.bad
     num_dead = bad // 2
-    seconds = options.seconds + 6
+    seconds = options.seconds + 180
     running: list[asyncio.subprocess.Process] = []
     try:
         healthy = [await spawn(server.whep, part, seconds) for part in _split(good, 2) if part]
         running += healthy
         if bad - num_dead:
             running.append(await spawn(server.whep, bad - num_dead, seconds, "--stalls"))
-        dead = await spawn(server.whep, num_dead, seconds + 120) if num_dead else None
+        dead = await spawn(server.whep, num_dead, seconds) if num_dead else None
         running += [dead] if dead is not None else []
         async with asyncio.timeout(120):
             while len(server.viewers) < options.viewers:
@@ -202,7 +213,8 @@ async def soak(server: Serving, minutes: float) -> Report:
     end_s = time.monotonic() + 60 * minutes
     count = 0
     while time.monotonic() < end_s:
-        process = await spawn(server.whep, 4, 2.0)
+        process = await spawn(server.whep, 4, 60.0)
+        await asyncio.sleep(4.0)
         await process.communicate()
         count += 4
         while len(server.viewers):
