@@ -129,12 +129,8 @@ class PixelReader:
         self._model = model
         self._cached: tuple[PixelKeys, tuple[int, int], Rotations] | None = None
 
-    def read(self, received: ProtectedFrame, keys: PixelKeys) -> Latents:
-        """Latents turned back with one key, as the codec left them: [channels, rows, columns]."""
-        return self.turn_back(self._model.reveal(_planes(received)), keys)
-
     def turn_back(self, revealed: Latents, keys: PixelKeys) -> Latents:
-        """The same from latents revealed once, to try several keys on."""
+        """Revealed latents under one key, as the codec left them."""
         grid = revealed.shape[1:]
         if self._cached is None or self._cached[0] is not keys or self._cached[1] != grid:
             rotations = Rotations(keys.pixel_stream(), self._model.channels, *grid)
@@ -145,9 +141,12 @@ class PixelReader:
         """Turned latents, before any key."""
         return self._model.reveal(_planes(received))
 
-    def restore(self, received: ProtectedFrame, latents: Latents) -> ClearFrame:
-        """An approximation of the original. Generated pixels: never evidence."""
-        planes = self._model.restore(_planes(received), latents)
+    def restore(self, received: ProtectedFrame, revealed: Latents, latents: Latents) -> ClearFrame:
+        """An approximation of the original, from latents before and after `turn_back`.
+
+        Generated pixels: never evidence.
+        """
+        planes = self._model.restore(_planes(received), revealed, latents)
         return ClearFrame(*planes, received.time_us)
 
 

@@ -39,7 +39,7 @@ class Rotations:
         return self._applied("pij,jp->ip", latents_chw)
 
     def turn_part(self, latents_chw: Float, cells: tuple[slice, slice, slice]) -> Float:
-        """R z for latents of a part of the picture; ``cells`` is where it lies in the whole [C, rows, columns]."""
+        """R z for latents of a part of the picture; ``cells`` is where that lies in [C, rows, columns]."""
         channels, rows, columns = self.shape
         part = self._matrices.reshape(rows, columns, channels, channels)[cells[1:]]
         return np.asarray(np.einsum("hwij,jhw->ihw", part, latents_chw), np.float32)

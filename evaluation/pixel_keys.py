@@ -40,7 +40,8 @@ class KeyedPixels:
         reader = PixelReader(self._model)
         keys = SegmentKeys(SecretBytes(key))
         for frame in frames:
-            yield reader.restore(frame, reader.read(frame, keys))
+            revealed = reader.reveal(frame)
+            yield reader.restore(frame, revealed, reader.turn_back(revealed, keys))
 
 
 def installed_pixel_paths(weights: Path | None, camera: Camera) -> dict[str, PixelPath]:

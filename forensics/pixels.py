@@ -66,12 +66,19 @@ class RestoreOptions:
 def read_headers(path: Path, limits: Limits = DEFAULT_LIMITS) -> dict[int, SegmentHeader]:
     """Headers of segments with something hidden in their pixels, by the segments' place in the file.
 
+    None in a file of another codec: it was coded again.
+
     Raises:
-        MediaError: not a video that we read.
+        MediaError: the file cannot be read.
         UsageError: more than half a million.
     """
     headers: dict[int, SegmentHeader] = {}
-    with Evidence(path) as evidence, evidence.units(limits) as units:
+    with Evidence(path) as evidence:
+        try:
+            opened = evidence.units(limits)
+        except MediaError:
+            return headers
+    with opened as units:
         for place, view in enumerate(read_segments(units.reader, limits)):
             try:
                 header = view.header(limits)
@@ -261,13 +268,14 @@ class _Job:
         writer: RestoredWriter | None = None
         try:
             for picture, share in read_pictures(self._evidence.path, _size_of(self._headers)):
-                found = finder.find(reader.reveal(picture))
+                revealed = reader.reveal(picture)
+                found = finder.find(revealed)
                 time_us = clock.time(picture.time_us, None if found is None else found.place)
                 frames.append(self._frame(time_us, found))
                 if found is not None and frames[-1].outcome is PixelOutcome.RESTORED:
                     if writer is None:
                         writer = self._writer(clip, picture)
-                    restored = reader.restore(picture, found.latents)
+                    restored = reader.restore(picture, revealed, found.latents)
                     writer.write(restored)
                 advance(share)
         except BaseException:

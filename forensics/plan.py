@@ -35,7 +35,7 @@ _WITHHELD = (
 _BAD_UNITS = (Reason.PICTURE_CHANGED, Reason.CHUNKS_CHANGED, Reason.UNIT_INSERTED)
 
 
-class OutsideRange(UsageError):
+class OutsideRange(UsageError):  # noqa: N818  (as its base says where, not that it is an error)
     """Nothing of a recording lies in the range asked for."""
 
 

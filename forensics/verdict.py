@@ -98,9 +98,7 @@ class RollUp:
         may_go_on: a recording may lack the camera's end mark.
     """
 
-    def __init__(
-        self, *, has_camera_key: bool, is_excerpt: bool = True, may_go_on: bool = True
-    ) -> None:
+    def __init__(self, *, has_camera_key: bool, is_excerpt: bool = True, may_go_on: bool = True) -> None:
         self._may_go_on = may_go_on
         self._has_end_mark = False
         self._has_camera_key = has_camera_key

@@ -47,9 +47,7 @@ def verify(
     with Evidence(path) as evidence:
         described = evidence.describe()
         rows: list[SegmentRow] = []
-        roll_up = RollUp(
-            has_camera_key=camera is not None, is_excerpt=is_excerpt, may_go_on=may_go_on
-        )
+        roll_up = RollUp(has_camera_key=camera is not None, is_excerpt=is_excerpt, may_go_on=may_go_on)
         with evidence.units(limits) as units:
             for checked in examine(units, camera, limits):
                 rows.append(checked.row())

@@ -19,7 +19,7 @@ CARD_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A parsed card. ``files`` maps file names to their SHA-256 in hex; ``bands`` is 0 where there are none."""
+    """A parsed card. ``files`` maps file names to their SHA-256 in hex; ``bands`` may be 0."""
 
     name: str
     files: dict[str, str]

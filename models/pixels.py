@@ -96,10 +96,11 @@ class PixelModel:
         (latents,) = self._session("reveal").run(loaded.luma, loaded.chroma)
         return np.asarray(latents[0], np.float32)
 
-    def restore(self, received: Planes, latents: Latents) -> Planes:
-        """The clear planes, approximately, from received ones and latents turned back."""
+    def restore(self, received: Planes, revealed: Latents, latents: Latents) -> Planes:
+        """The clear planes, approximately, from received ones and latents before and after turning back."""
         loaded = _loaded(received)
-        luma, chroma = self._session("restore").run(loaded.luma, loaded.chroma, latents[None])
+        run = self._session("restore").run
+        luma, chroma = run(loaded.luma, loaded.chroma, revealed[None], latents[None])
         return _cut(luma, chroma, received)
 
     def _session(self, part: str) -> OnnxRuntimeSession:

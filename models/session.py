@@ -18,8 +18,9 @@ from models.choice import choice_key, remember, remembered
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.uint8]
+Input = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Outputs = list[Any]
-"""Arrays of 8-bit integers, signed or not as the graph says."""
+"""Arrays of the types that the graph says."""
 
 BACKEND_VARIABLE = "VEILCAM_BACKEND"
 INT8_SUFFIX = "-int8"
@@ -27,11 +28,11 @@ _TRIALS = 3
 
 
 class Session(Protocol):
-    """Runs a graph of uint8 inputs and 8-bit outputs."""
+    """Runs a graph whose inputs are uint8 or float32."""
 
     name: str
 
-    def run(self, *inputs: Array) -> Outputs:
+    def run(self, *inputs: Input) -> Outputs:
         """Inputs and outputs in the order of the graph."""
 
 
@@ -51,7 +52,7 @@ class OnnxRuntimeSession:
         self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._inputs = [entry.name for entry in self._session.get_inputs()]
 
-    def run(self, *inputs: Array) -> Outputs:
+    def run(self, *inputs: Input) -> Outputs:
         """See :class:`Session`."""
         outputs: Outputs = self._session.run(None, dict(zip(self._inputs, inputs, strict=True)))
         return outputs
@@ -71,7 +72,7 @@ class OpenVinoSession:
             core.read_model(model=graph), "CPU", settings
         ).create_infer_request()
 
-    def run(self, *inputs: Array) -> Outputs:
+    def run(self, *inputs: Input) -> Outputs:
         """See :class:`Session`."""
         result = self._request.infer(list(inputs), share_inputs=True)
         return [np.array(value) for value in result.values()]

@@ -151,7 +151,7 @@ class RtspServer:
                 self._error = self._reason or error.strerror or type(error).__name__
             finally:
                 self._busy_since_s = None
-            if self._stop.is_set() or self._subscription.ended or not self._ready.is_set():
+            if any((self._stop.is_set(), self._subscription.ended, not self._ready.is_set())):
                 break  # what does not start the first time is for the operator to mend
             logger.warning("rtsp: the server ended (%s); starting it again", self._error)
             self._restarts += 1

@@ -64,15 +64,17 @@ class RevealGraph(nn.Module):
 
 
 class RestoreGraph(nn.Module):
-    """uint8 planes as received and float32 latents turned back -> uint8 planes of the original."""
+    """uint8 planes as received, latents as revealed and turned back -> uint8 planes of the original."""
 
     def __init__(self, net: Restore) -> None:
         super().__init__()
         self.net = net
 
-    def forward(self, luma: Tensor, chroma: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2], latents [1, C, H/cell, W/cell]."""
-        return _bytes(self.net(_unit(luma, chroma), latents))
+    def forward(
+        self, luma: Tensor, chroma: Tensor, revealed: Tensor, latents: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2], the others [1, C, H/cell, W/cell]."""
+        return _bytes(self.net(_unit(luma, chroma), revealed, latents))
 
 
 def export_pixels(networks: PixelNetworks, setting: str, folder: Path, described: dict[str, Any]) -> None:
@@ -97,7 +99,9 @@ def export_pixels(networks: PixelNetworks, setting: str, folder: Path, described
         ),
         "reveal": graph_bytes(RevealGraph(networks.reveal), pictures, ["latents"]),
         "restore": graph_bytes(
-            RestoreGraph(networks.restore), {**pictures, "latents": latents}, ["clear_luma", "clear_chroma"]
+            RestoreGraph(networks.restore),
+            {**pictures, "revealed": latents, "latents": latents},
+            ["clear_luma", "clear_chroma"],
         ),
     }
     network = {

@@ -3,7 +3,7 @@
     z  = Analyse(x, c)           what c lacks of the clear picture, one point on a sphere per cell
     y  = c + Hide(c, R z)        c is the protected picture, R the segment's rotations (codec/rotations.py)
     z~ = Reveal(y)               after any codec
-    x^ = Restore(y, R^T z~)
+    x^ = Restore(y, z~, R^T z~)
 
 All work on 4:2:0 planes cut into cells of ``cell`` luma pixels (chroma: half): the network never
 sees a full-size feature map, which is what makes the hiding side affordable on a camera.
@@ -35,7 +35,7 @@ class PixelShape:
         cell: luma pixels on a side that one latent point stands for.
         width: feature channels of the camera's side.
         wide: feature channels of the receiver's side.
-        amplitude: root mean square of the pattern that training starts from, of 1.
+        amplitude: of a transform coefficient that carries one latent at the start, of 1.
     """
 
     channels: int
@@ -50,8 +50,8 @@ class PixelShape:
         return self.cell**2 * 3 // 2
 
 
-HIGH = PixelShape(channels=12, cell=8, width=40, wide=64, amplitude=6.0 / 255)
-LOW = PixelShape(channels=8, cell=16, width=48, wide=64, amplitude=3.0 / 255)
+HIGH = PixelShape(channels=12, cell=8, width=40, wide=64, amplitude=16.0 / 255)
+LOW = PixelShape(channels=8, cell=16, width=48, wide=64, amplitude=16.0 / 255)
 
 
 def to_cells(luma: Tensor, chroma: Tensor, cell: int) -> Tensor:
@@ -91,15 +91,26 @@ def _detail_basis(shape: PixelShape) -> Tensor:
     return basis
 
 
-def _pattern_basis(shape: PixelShape) -> Tensor:
-    """Luma waves that carry the latents at the start; [channels, samples].
+_CARRIERS = ((2, 1), (1, 2), (2, 2), (3, 1), (1, 3))
+"""Frequencies (row, column) of H.264's 4x4 transform that carry latents at the start, the best first.
 
-    The lowest are left out: there the picture itself is strong, and would be read as latents.
-    """
-    first = 3 * shape.cell // 8
-    basis = torch.zeros(shape.channels, shape.samples)
-    basis[:, : shape.cell**2] = _waves(shape.cell, _zigzag(shape.cell)[first : first + shape.channels])
-    return basis
+One latent is one coefficient, so the codec quantises it alone; these frequencies are neither where the
+picture is strong, which would be read as latents, nor the very highest.
+"""
+
+
+def _pattern_basis(shape: PixelShape) -> Tensor:
+    """Single coefficients of 4x4 luma blocks, spread evenly over the cell; [channels, samples]."""
+    across = shape.cell // 4
+    waves = _waves(4, list(_CARRIERS))
+    basis = torch.zeros(shape.channels, shape.cell, shape.cell)
+    for channel in range(shape.channels):
+        block = channel * across**2 // shape.channels
+        taken = sum(c * across**2 // shape.channels == block for c in range(channel))
+        top, left = 4 * (block // across), 4 * (block % across)
+        basis[channel, top : top + 4, left : left + 4] = waves[taken].reshape(4, 4)
+    luma = basis.flatten(1)
+    return torch.cat([luma, torch.zeros(shape.channels, shape.samples - luma.shape[1])], 1)
 
 
 def _linear(weights: Tensor) -> nn.Conv2d:
@@ -176,8 +187,7 @@ class Hide(nn.Module):
         super().__init__()
         self.cell = shape.cell
         self.body = _body(shape.samples + shape.channels, shape.width, shape.samples, 2)
-        size = shape.amplitude * shape.cell / math.sqrt(shape.channels) / REACH
-        self.pattern = _linear(size * _pattern_basis(shape).T)
+        self.pattern = _linear(shape.amplitude / REACH * _pattern_basis(shape).T)
 
     def forward(self, protected: tuple[Tensor, Tensor], rotated: Tensor) -> tuple[Tensor, Tensor]:
         """Planes in 0..1, latents [B, channels, H/cell, W/cell] -> planes in 0..1."""
@@ -198,8 +208,7 @@ class Reveal(nn.Module):
         super().__init__()
         self.cell = shape.cell
         self.body = _body(shape.samples, shape.wide, shape.channels, 3)
-        size = shape.amplitude * shape.cell / math.sqrt(shape.channels)
-        self.direct = _linear(_pattern_basis(shape) / size)
+        self.direct = _linear(_pattern_basis(shape) / shape.amplitude)
 
     def forward(self, received: tuple[Tensor, Tensor]) -> Tensor:
         """Planes in 0..1 -> [B, channels, H/cell, W/cell], not normalised: weak cells stay weak."""
@@ -218,6 +227,7 @@ class Restore(nn.Module):
         super().__init__()
         self.cell = shape.cell
         samples, fine = self.COARSE**2 * 3 // 2, self.FINE**2 * 3 // 2
+        self.pattern = _linear(shape.amplitude * _pattern_basis(shape).T)
         self.direct = _linear(_detail_basis(shape).T / GAIN)
         # Latents under a wrong key do not hang together from cell to cell; this learns to see that.
         self.trust = nn.Sequential(
@@ -232,8 +242,11 @@ class Restore(nn.Module):
         with torch.no_grad():
             self.tail.weight *= 0.1
 
-    def forward(self, received: tuple[Tensor, Tensor], latents: Tensor) -> tuple[Tensor, Tensor]:
-        """Planes in 0..1 and latents [B, channels, H/cell, W/cell] -> planes, clamped to 0..1."""
+    def forward(
+        self, received: tuple[Tensor, Tensor], revealed: Tensor, latents: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Planes in 0..1, latents as revealed and turned back, [B, channels, H/cell, W/cell] -> planes."""
+        received = _added(received, from_cells(-self.pattern(revealed), self.cell))
         detail = (latents[:, 1:] / (latents[:, :1].abs() + 0.3)).clamp(-8, 8) * torch.sigmoid(
             self.trust(latents)
         )

@@ -165,14 +165,14 @@ class PixelTrainer:
         rotations = random_rotations(self._shape.channels, *latents.shape[-2:])
         turned = rotated(latents, rotations)
         hidden = networks.hide(base, turned)
-        coded = x264_round_trip(*hidden, crf=rng.uniform(*self._settings.crf_range))
+        coded = x264_round_trip(hidden[0], hidden[1], rng.uniform(*self._settings.crf_range))
         received = (coded.luma, coded.chroma)
         revealed = networks.reveal(received)
         right = rng.random() >= self._settings.wrong_keys
         if not right:
             # Another key must give back what was published, not something better.
             rotations = random_rotations(self._shape.channels, *latents.shape[-2:])
-        restored = networks.restore(received, rotated_back(revealed, rotations))
+        restored = networks.restore(received, revealed, rotated_back(revealed, rotations))
         wanted = clear if right else base
         grid_yx = rng.randrange(8), rng.randrange(8)
         bits = [coded_bits(p[0], grid_yx) + 0.5 * coded_bits(p[1], grid_yx) for p in (hidden, base)]
@@ -211,7 +211,7 @@ class PixelTrainer:
         if right:
             figures["ssim"] = 1 - float(losses["structure"].detach())
         if self.state.step % 20 == 0:
-            figures["base_bits_per_pixel"] = x264_round_trip(*base, crf=23).bits_per_pixel
+            figures["base_bits_per_pixel"] = x264_round_trip(base[0], base[1], 23).bits_per_pixel
         self.state.note(figures)
 
     def checkpoint(self) -> dict[str, Any]:
@@ -245,10 +245,12 @@ class PixelTrainer:
             grid = latents.shape[-2:]
             right, wrong = (random_rotations(self._shape.channels, *grid) for _ in range(2))
             hidden = networks.hide(base, rotated(latents, right))
-            coded = x264_round_trip(*hidden, crf=23)
+            coded = x264_round_trip(hidden[0], hidden[1], 23)
             received = (coded.luma, coded.chroma)
             revealed = networks.reveal(received)
-            restored = [networks.restore(received, rotated_back(revealed, key)) for key in (right, wrong)]
+            restored = [
+                networks.restore(received, revealed, rotated_back(revealed, key)) for key in (right, wrong)
+            ]
         columns = [planes_to_rgb(*planes) for planes in (clear, base, hidden, *restored)]
         pictures = [(column.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8) for column in columns]
         write_sheet(path, list(zip(*pictures, strict=True)))

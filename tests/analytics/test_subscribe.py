@@ -161,7 +161,7 @@ def send_for_ever(clip: Path, url: str, stop: threading.Event) -> None:
         while not stop.is_set():
             with av.open(str(clip)) as source:
                 for packet in source.demux(source.streams.video[0]):
-                    if packet.dts is None or stop.wait(0.02):
+                    if packet.dts is None or packet.pts is None or stop.wait(0.02):
                         continue
                     packet.pts += offset
                     packet.dts += offset

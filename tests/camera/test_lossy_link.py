@@ -44,7 +44,9 @@ async def test_a_viewer_with_heavy_loss_gets_the_smaller_rendition_and_others_do
 ) -> None:
     weather = Weather(delay_s=0.01)
     async with (
-        serving(camera) as server, asyncio.timeout(90), relayed(server.whep, weather) as (stream, _relay),
+        serving(camera) as server,
+        asyncio.timeout(90),
+        relayed(server.whep, weather) as (stream, _relay),
         relayed(server.whep, Weather()) as (
             healthy,
             _,

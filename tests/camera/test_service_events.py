@@ -37,7 +37,7 @@ async def test_a_camera_tells_that_it_is_live_and_shows_its_open_recording(
     ready: asyncio.Future[CameraService] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(run_service(pipeline, options, on_ready=ready.set_result, stop=stop))
     service = await asyncio.wait_for(ready, 60)
-    entries = []
+    entries: list[dict[str, object]] = []
     async with asyncio.timeout(90), aiohttp.ClientSession() as http:
         while not entries or "live" not in log.read_text().split('"'):
             await asyncio.sleep(0.2)

@@ -16,7 +16,8 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.vec"))
 REFUSALS = ("no match", "format error")
 DAMAGED = {
-    "broken_chunk", "clip_end", "clip_front", "critical_record", "damaged_key_meta", "lost_chunk0", "flip_chunk", "flip_header", "flip_picture", "lost_key",
+    "broken_chunk", "clip_end", "clip_front", "critical_record", "damaged_key_meta", "lost_chunk0",
+    "flip_chunk", "flip_header", "flip_picture", "lost_key",
     "lost_unit", "newer_version", "regions_chunk_lost", "regions_flip", "removed_meta", "resume", "stripped",
     "stripped_one",
 }  # fmt: skip

@@ -49,7 +49,16 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "-CAkey",
         folder / "root.key",
     ]
-    openssl(*sign, "-CAcreateserial", "-extfile", folder / "ext", "-days", "20", "-out", folder / "leaf.pem")
+    openssl(
+        *map(str, sign),
+        "-CAcreateserial",
+        "-extfile",
+        folder / "ext",
+        "-days",
+        "20",
+        "-out",
+        folder / "leaf.pem",
+    )
     chain = folder / "chain.pem"
     chain.write_bytes((folder / "leaf.pem").read_bytes() + (folder / "root.pem").read_bytes())
     return chain, folder / "leaf.key"

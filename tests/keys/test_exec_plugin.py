@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import keys.plugins.example
 from base.errors import AuthenticationFailed, FormatError, KeyUnavailable, UsageError
 from keys import Recipient, SecretBytes
-from keys.exec_plugin import ExecUri, open_exec, parse_answer
 from keys.backends import open_identity
+from keys.exec_plugin import ExecUri, open_exec, parse_answer
 from keys.suite import Suite
 
 SECRET = SecretBytes(bytes(range(32)))

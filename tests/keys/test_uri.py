@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from base.errors import FormatError, UsageError, WrongPassphrase
 from keys import Recipient
-from keys.exec_plugin import ExecUri
 from keys.backends import file_path, open_identity
+from keys.exec_plugin import ExecUri
 from keys.pkcs11_uri import Pkcs11Uri
 from keys.store import save_identity
 from keys.suite import Suite

@@ -61,7 +61,16 @@ def make_authority(folder: Path) -> Path:
         "-CAkey",
         folder / "root.key",
     ]
-    openssl(*sign, "-CAcreateserial", "-extfile", folder / "ext", "-days", "30", "-out", folder / "tsa.pem")
+    openssl(
+        *map(str, sign),
+        "-CAcreateserial",
+        "-extfile",
+        folder / "ext",
+        "-days",
+        "30",
+        "-out",
+        folder / "tsa.pem",
+    )
     (folder / "serial").write_text("01")
     (folder / "tsa.cnf").write_text(_CONFIG.format(folder=folder))
     return folder / "root.pem"
