@@ -1,8 +1,9 @@
 """RTSP and SRT publishing through libav, on a thread of its own that reconnects for ever.
 
-SRT goes through a pipe to the ffmpeg program. The subscription behind it is bounded and skips: a server that
-is away, slow or hung costs units, never the pipeline's time. What is sent are the published bytes themselves;
-nothing is encoded again.
+Both go through a pipe to a process that speaks the protocol: PyAV's wheels have no SRT, and PyAV keeps the
+global lock while libav connects to an RTSP server. The subscription behind it is bounded and skips: a server
+that is away, slow or hung costs units, never the pipeline's time. What is sent are the published bytes
+themselves; nothing is encoded again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from analytics.srt_program import SrtProgram
 from base.errors import MediaError, VeilError
 from camera.broadcast import Broadcast, QueueLimits, WhenFull
 from camera.gop_queue import GopQueue
-from camera.outputs.sockets import cut_new_connections, open_sockets
-from camera.outputs.target import OutputState, Phase, Protocol, PublishTarget, peer_port
+from camera.outputs.rtsp_program import RtspProgram
+from camera.outputs.target import OutputState, Phase, Protocol, PublishTarget
 from camera.sources.backoff import Backoff
 from codec.muxer import add_stream
 from codec.nal import join_annexb
@@ -43,11 +44,7 @@ STALL_S = 8.0  # a server that takes nothing for so long is given up
 MAX_PAUSE_S = 4.0  # a media server that was restarted is found again within this
 _MICROSECOND = Fraction(1, 1_000_000)
 _TICK_S = 0.5
-# RTP over UDP loses packets under load, and a lost packet costs evidence.
-_FORMATS = {
-    Protocol.RTSP: ("rtsp", {"rtsp_transport": "tcp"}),
-    Protocol.SRT: ("mpegts", {"pat_period": "0.5", "muxdelay": "0"}),
-}
+_OPTIONS = {"pat_period": "0.5", "muxdelay": "0"}
 
 
 class LibavOutput:
@@ -68,8 +65,7 @@ class LibavOutput:
         self._units = self._bytes = self._reconnects = 0
         self._error = ""
         self._busy_since_s: float | None = None
-        self._sockets: frozenset[int] = frozenset()
-        self._program: SrtProgram | None = None
+        self._program: SrtProgram | RtspProgram | None = None
         name = f"veilcam-publish-{target.protocol.value}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._watch = threading.Thread(target=self._watch_stalls, name=f"{name}-watch", daemon=True)
@@ -147,13 +143,22 @@ class LibavOutput:
 
     @contextmanager
     def _carrier(self) -> Iterator[None]:
-        """The program that speaks SRT, where that is the protocol."""
-        if self._target.protocol is not Protocol.SRT:
-            yield
-            return
-        with SrtProgram(self._target.url, sends=True) as self._program:
-            yield
-        self._program = None
+        """The process that speaks the protocol."""
+        program: SrtProgram | RtspProgram
+        if self._target.protocol is Protocol.SRT:
+            program = SrtProgram(self._target.url, sends=True)
+        else:
+            program = RtspProgram(self._target.url)
+        try:
+            with program:
+                self._program = program
+                yield
+        except (av.FFmpegError, OSError):
+            if isinstance(program, RtspProgram) and program.reason:
+                raise MediaError(program.reason) from None  # what it said last is why the pipe broke
+            raise
+        finally:
+            self._program = None
 
     def _publish_into(self, first: SealedUnit) -> None:
         container, stream = self._open(first)
@@ -180,9 +185,9 @@ class LibavOutput:
             self._busy_since_s = None
 
     def _open(self, first: SealedUnit) -> tuple[OutputContainer, Stream]:
-        format_name, options = _FORMATS[self._target.protocol]
-        self._sockets, self._busy_since_s = open_sockets(), time.monotonic()
-        container = self._connect(format_name, options)
+        assert self._program is not None  # noqa: S101  (for the type checker: see _carrier)
+        self._busy_since_s = time.monotonic()
+        container = av.open(self._program.pipe, "w", format="mpegts", container_options=_OPTIONS)
         try:
             width, height = _picture_size(first)
             stream = add_stream(
@@ -204,10 +209,6 @@ class LibavOutput:
             raise
         self._busy_since_s = None
         return container, stream
-
-    def _connect(self, format_name: str, options: dict[str, str]) -> OutputContainer:
-        goal = self._target.url if self._program is None else self._program.pipe
-        return av.open(goal, "w", format=format_name, container_options=options)
 
     def _send(self, container: OutputContainer, stream: Stream, unit: SealedUnit, origin_us: int) -> None:
         shown = unit.unit if self._target.layer == "sealed" else unit.unit.without_sealed()
@@ -236,11 +237,8 @@ class LibavOutput:
                 self._cut()
 
     def _cut(self) -> None:
-        program, port = self._program, peer_port(self._target)
-        if program is not None:
+        if (program := self._program) is not None:
             program.kill()
-        if port is not None:
-            cut_new_connections(self._sockets, port)
 
 
 def _picture_size(first: SealedUnit) -> tuple[int, int]:

@@ -108,11 +108,3 @@ def parse_target(
             raise UsageError(message)
         return PublishTarget(Protocol.SRT, text, shown_url(text), chosen, carrier=carrier)
     return PublishTarget(Protocol.RTSP, text, shown_url(text), chosen, carrier=carrier)
-
-
-def peer_port(target: PublishTarget) -> int | None:
-    """The TCP port that an RTSP target is reached at; None for the other protocols."""
-    if target.protocol is not Protocol.RTSP:
-        return None
-    parts = urlsplit(target.url)
-    return parts.port or _PORTS[parts.scheme.lower()]

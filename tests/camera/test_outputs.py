@@ -117,6 +117,9 @@ def test_a_server_that_comes_late_and_restarts_is_found_again(camera: StandInCam
             before = output.state().units
             with ffmpeg("-rtsp_flags", "listen", "-i", url, "-c", "copy", "-f", "null", "-"):
                 until("it publishes", lambda n=before: output.state().units > n + 5)
+            # A pipe lies between: units count when they are in it, and the loss shows with the next ones.
+            lost = output.state().reconnects
+            until("the loss is noticed", lambda n=lost: output.state().reconnects > n)
         assert output.state().reconnects >= 3
     finally:
         assert output.close()
