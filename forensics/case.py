@@ -26,7 +26,7 @@ from forensics.canonical import JsonObject
 from forensics.case_engine import Engine
 from forensics.case_files import STAMP, SUMS, CaseFolder, describe
 from forensics.case_html import case_html
-from forensics.case_item import CaseJob, ItemResult, usable_suffix
+from forensics.case_job import CaseJob, ItemResult, usable_suffix
 from forensics.case_report import CaseReport, joints
 from forensics.input_file import Advance
 from forensics.ledger import Ledger
@@ -47,7 +47,7 @@ Stamper = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class CaseOptions:
-    """What is to be done to every recording; see `forensics.case_item.CaseJob`.
+    """What is to be done to every recording; see `forensics.case_job.CaseJob`.
 
     Attributes:
         cameras: whose signatures to expect; each recording is held against the one that its header names, or,

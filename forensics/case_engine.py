@@ -20,7 +20,8 @@ from typing import IO, Protocol, Self
 
 from base.errors import VeilError
 from forensics.case_files import CaseFolder, Step
-from forensics.case_item import FAILURE, CaseJob, ItemResult, acquire_item, process_item
+from forensics.case_item import acquire_item, process_item
+from forensics.case_job import FAILURE, CaseJob, ItemResult
 from forensics.case_keys import KeyNames
 from forensics.ledger import Ledger
 from keys.identity_file import passphrase_bytes

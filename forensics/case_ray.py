@@ -22,7 +22,7 @@ from typing import Any, Self
 from base.errors import KeyUnavailable, MissingDependency, PeerError, UsageError, VeilError
 from forensics.case_engine import Report, do_job, failed
 from forensics.case_files import CaseFolder
-from forensics.case_item import FAILURE, KEY, CaseJob, ItemResult
+from forensics.case_job import FAILURE, KEY, CaseJob, ItemResult
 from forensics.case_keys import KeyNames
 from forensics.ledger import Ledger
 from keys.source import KeySource

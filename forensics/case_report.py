@@ -11,7 +11,7 @@ from itertools import pairwise
 import av
 
 from forensics.canonical import JsonObject
-from forensics.case_item import FAILURE, INTEGRITY, KEY, OK, ItemResult
+from forensics.case_job import FAILURE, INTEGRITY, KEY, OK, ItemResult
 from forensics.report import TOOL
 from forensics.verdict import Verdict
 

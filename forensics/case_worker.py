@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from base.errors import AuthenticationFailed, KeyUnavailable, VeilError
 from forensics.case_engine import do_job
 from forensics.case_files import CaseFolder
-from forensics.case_item import FAILURE, INTEGRITY, KEY, CaseJob
+from forensics.case_job import FAILURE, INTEGRITY, KEY, CaseJob
 from forensics.case_keys import KeyNames
 from forensics.ledger import Ledger
 from keys.secret import SecretBytes

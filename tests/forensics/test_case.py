@@ -19,7 +19,7 @@ from codec.evidence import Verdict
 from forensics.case import CaseOptions, check_bundle, recordings_in, run_case
 from forensics.case_engine import Engine, InProcess, Processes, Report
 from forensics.case_files import CaseFolder, acquire
-from forensics.case_item import CaseJob, ItemResult
+from forensics.case_job import CaseJob, ItemResult
 from forensics.case_keys import KeyNames
 from forensics.case_report import CaseReport
 from forensics.ledger import Ledger

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from base.errors import UsageError
-from forensics.case_item import CaseJob
+from forensics.case_job import CaseJob
 from forensics.case_keys import KeyNames
 from forensics.case_ray import check_token, work
 from keys.secret import SecretBytes
