@@ -74,6 +74,6 @@ def _haar(normal: npt.NDArray[np.float64], channels: int) -> npt.NDArray[np.floa
         vector[:, 0] += sign * np.linalg.norm(vector, axis=1)
         vector /= np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-300)
         block = matrices[:, :, channels - length :]
-        reflected = block - 2 * np.einsum("nij,nj,nk->nik", block, vector, vector, optimize=True)
-        matrices[:, :, channels - length :] = -sign[:, None, None] * reflected
+        block -= 2 * np.matmul(block, vector[:, :, None]) * vector[:, None, :]
+        block *= -sign[:, None, None]
     return matrices
