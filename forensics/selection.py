@@ -91,6 +91,6 @@ def _parse_iso(text: str) -> int:
         message = f"time {text[:40]!r}: expected seconds, HH:MM:SS, or ISO 8601 with a time zone"
         raise UsageError(message) from error
     if moment.tzinfo is None:
-        message = f"time {text[:40]!r}: needs a time zone, for example {text[:40]}Z"
+        message = f"time {text[:40]!r}: needs a time zone, for example {moment.isoformat()}Z"
         raise UsageError(message)
     return (moment - _EPOCH) // dt.timedelta(microseconds=1)

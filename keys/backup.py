@@ -34,7 +34,7 @@ from keys.writing import write_private
 FIRST_LINE = b"veilcam-backup v1\n"
 MAX_BACKUP_BYTES = 8 << 20
 MAX_FILES = 500
-MAX_FILE_BYTES = 64 * 1024
+MAX_FILE_BYTES = 1 << 20
 SUFFIXES = frozenset(
     {".identity", ".recipient", ".camera", ".pub", ".signer", ".share", ".crt", ".crl", ".csr", ".destroyed"}
 )
@@ -74,6 +74,9 @@ class Backup:
         del passphrase  # so that no traceback below shows it
         if not 1 <= len(files) <= MAX_FILES or any(len(each) > MAX_FILE_BYTES for each in files.values()):
             message = f"backup: expected 1 to {MAX_FILES} files of at most {MAX_FILE_BYTES} bytes"
+            raise UsageError(message)
+        if sum(map(len, files.values())) > MAX_BACKUP_BYTES - _MAX_HEAD_BYTES - 4 * MAX_FILES - 64:
+            message = f"backup: the files are longer than {MAX_BACKUP_BYTES} bytes together; part the folder"
             raise UsageError(message)
         if any(_NAME.fullmatch(name) is None for name in files):
             message = "backup: a file whose name cannot be restored"

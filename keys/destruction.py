@@ -14,13 +14,14 @@ is that there is no copy: backups and shares are the custodian's to destroy too.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import final
 
 from base.canonical import JsonObject, canonical_json
-from base.documents import Fields, parse_document
-from base.errors import AuthenticationFailed, Malformed, UnknownVersion
+from base.documents import Fields, is_plain_text, parse_document
+from base.errors import AuthenticationFailed, Malformed, UnknownVersion, UsageError
 from keys.labels import Label
 from keys.names import is_valid_name
 from keys.schedule import ID_BYTES, KEY_BYTES
@@ -29,8 +30,10 @@ from keys.suite import Suite
 from keys.wrap import Unwrapper
 
 TYPE = "veilcam-destruction"
-MAX_BYTES = 256 * 1024
-MAX_EPOCHS = 4096
+MAX_BYTES = 1 << 20
+MAX_EPOCHS = 16_384
+"""Nearly four months of one camera, at ten minutes each."""
+MAX_LEDGER_EPOCHS = 512
 MAX_TEXT = 2000
 _FIELDS = frozenset(
     {"name", "suite", "recipient", "where", "sha256", "tested", "destroyed_us", "who", "reason", "epochs"}
@@ -60,8 +63,18 @@ class Destruction:
     reason: str
     epochs: tuple[bytes, ...] = ()
 
+    def __post_init__(self) -> None:
+        # What `parse` would not read must not be written: the key would be gone and its record worth nothing.
+        for name, text in (("where", self.where), ("who", self.who), ("reason", self.reason)):
+            if len(text) > MAX_TEXT or not is_plain_text(text):
+                message = f"{name}: expected at most {MAX_TEXT} characters without control characters"
+                raise UsageError(message)
+        if len(self.epochs) > MAX_EPOCHS:
+            message = f"{len(self.epochs)} epochs, a record holds {MAX_EPOCHS}; name fewer recordings"
+            raise UsageError(message)
+
     def as_json(self) -> JsonObject:
-        """Return the record as a JSON object, for the ledger."""
+        """Return the record as a JSON object."""
         return {
             "type": TYPE,
             "v": 1,
@@ -76,6 +89,17 @@ class Destruction:
             "reason": self.reason,
             "epochs": [epoch.hex() for epoch in self.epochs],
         }
+
+    def ledger_facts(self) -> JsonObject:
+        """Return what goes into the ledger: the record; without its epochs if an entry cannot hold them."""
+        facts: JsonObject = {
+            **self.as_json(),
+            "num_epochs": len(self.epochs),
+            "record_sha256": hashlib.sha256(bytes(self)).hexdigest(),
+        }
+        if len(self.epochs) > MAX_LEDGER_EPOCHS:
+            del facts["epochs"]
+        return facts
 
     def __bytes__(self) -> bytes:
         return canonical_json(self.as_json())

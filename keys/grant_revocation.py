@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from base.canonical import MAX_INTEGER, JsonObject, canonical_json
-from base.documents import parse_document
-from base.errors import GrantRefused
+from base.documents import is_plain_text, parse_document
+from base.errors import GrantRefused, UsageError
 from keys.approval import CustodyPolicy, signer_json, signer_part
 from keys.grant import Grant
 from keys.grant_terms import MAX_REASON_CHARS
@@ -37,7 +37,14 @@ class Revocation:
 
     @classmethod
     def sign(cls, grant_id: bytes, reason: str, key: SignerKey, at_us: int) -> Revocation:
-        """Revoke a grant at ``at_us`` (Unix microseconds)."""
+        """Revoke a grant at ``at_us`` (Unix microseconds).
+
+        Raises:
+            UsageError: the reason is none that `parse` would read.
+        """
+        if not 1 <= len(reason) <= MAX_REASON_CHARS or not is_plain_text(reason):
+            message = f"reason: expected 1 to {MAX_REASON_CHARS} characters without control characters"
+            raise UsageError(message)
         unsigned = cls(grant_id, reason, key.public, at_us, b"")
         signature = key.sign(Label.GRANT_REVOCATION, canonical_json(unsigned.unsigned()))
         return cls(grant_id, reason, key.public, at_us, signature)

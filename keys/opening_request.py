@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from base.canonical import canonical_json
-from base.documents import Fields, parse_document
+from base.documents import Fields, is_plain_text, parse_document
 from base.errors import AuthenticationFailed, KeyUnavailable, Malformed, UnknownVersion, UsageError
 from keys.labels import Label
 from keys.names import checked_name, is_valid_name
@@ -38,7 +38,7 @@ from keys.wrap import Unwrapper
 
 REQUEST_TYPE = "veilcam-opening-request"
 APPROVAL_TYPE = "veilcam-share-approval"
-MAX_REQUEST_BYTES = 16 * 1024
+MAX_REQUEST_BYTES = 64 * 1024
 MAX_APPROVAL_BYTES = 8 * 1024
 MAX_TEXT = 2000
 MAX_LIFE_US = 30 * 86_400 * 1_000_000
@@ -74,8 +74,8 @@ class OpeningRequest:
             message = "opening request: expected a life of at most 30 days"
             raise Malformed(message)
         for name, text in (("case", self.case), ("reason", self.reason), ("who", self.who)):
-            if len(text) > MAX_TEXT:
-                message = f"{name}: {len(text)} characters, limit is {MAX_TEXT}"
+            if len(text) > MAX_TEXT or not is_plain_text(text):
+                message = f"{name}: expected at most {MAX_TEXT} characters without control characters"
                 raise UsageError(message)
 
     @property

@@ -31,6 +31,13 @@ def test_anything_else_is_a_usage_error(text: str) -> None:
         parse_time(text)
 
 
+@pytest.mark.parametrize("text", ["2026-11-30", "2026-11-30T12:00:00", "2026-11-30 12:00"])
+def test_the_example_in_the_message_is_a_time(text: str) -> None:
+    with pytest.raises(UsageError, match="needs a time zone") as caught:
+        parse_time(text)
+    assert parse_time(str(caught.value).rsplit(" ", 1)[1]).is_absolute
+
+
 def test_offsets_count_from_the_start_of_the_recording() -> None:
     chosen = parse_range("1", "1970-01-01T00:00:09Z")
     assert chosen.resolve(5_000_000) == (6_000_000, 9_000_000)

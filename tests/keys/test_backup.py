@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.canonical import canonical_json
 from base.errors import AuthenticationFailed, FormatError, UnknownVersion, UsageError, WrongPassphrase
 from keys import CameraKey, Recipient, SecretBytes
 from keys.backup import Backup, read_folder, write_folder
@@ -131,6 +134,33 @@ _GOOD = bytes(Backup.seal({"a.pub": SecretBytes(b"x")}, "p", created_us=NOW_US, 
 
 def test_a_record_of_destruction_is_read_back() -> None:
     assert Destruction.parse(bytes(RECORD)) == RECORD
+
+
+def test_four_months_of_epochs_fit_into_a_record_and_their_hash_into_the_ledger() -> None:
+    many = dataclasses.replace(
+        RECORD, epochs=tuple(n.to_bytes(16, "big") for n in range(16_384))
+    )
+    assert Destruction.parse(bytes(many)) == many
+    facts = many.ledger_facts()
+    assert facts["num_epochs"] == len(many.epochs)
+    assert facts["record_sha256"] == hashlib.sha256(bytes(many)).hexdigest()
+    assert len(canonical_json(facts)) < 4096
+    most = dataclasses.replace(RECORD, reason=chr(34) * 2000, epochs=many.epochs[:512])
+    assert len(canonical_json(most.ledger_facts())) < 65_536 - 4096
+
+
+@pytest.mark.parametrize(
+    "changes", [{"reason": "x" * 2001}, {"reason": "a\x1b[2K"}, {"epochs": (bytes(16),) * 16_385}]
+)
+def test_a_record_that_nobody_could_read_is_not_made(changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        dataclasses.replace(RECORD, **changes)
+
+
+def test_a_backup_that_nobody_could_read_is_not_made() -> None:
+    big = {f"{n}.pub": SecretBytes(bytes(1 << 20)) for n in range(8)}
+    with pytest.raises(UsageError, match="part the folder"):
+        Backup.seal(big, "p", created_us=NOW_US, log2_n=10)
 
 
 def test_an_erased_file_is_gone_and_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from keys import EpochKey, Identity, Recipient, SecretBytes
 from keys.approval import Approval, CustodyPolicy
 from keys.grant import Grant, OpenedGrant
 from keys.grant_payload import GrantPayload
+from keys.grant_revocation import Revocation
 from keys.grant_terms import GrantRequest, RegionBox, TimeSpan
 from keys.labels import Label
 from keys.schedule import RegionKeys, SegmentKeys
@@ -296,3 +297,11 @@ def test_a_changed_byte_anywhere_is_refused(place: int, change: int) -> None:
 def test_a_grant_cut_off_anywhere_is_refused(cut: int) -> None:
     with pytest.raises(FormatError):
         Grant.parse(SMALL[:cut])
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 2001, "closed\x1b[2J", "\u202e"])
+def test_a_revocation_that_nobody_could_read_is_not_made(reason: str) -> None:
+    with pytest.raises(UsageError, match="reason"):
+        Revocation.sign(bytes(16), reason, DORA, NOW_US)
+    longest = Revocation.sign(bytes(16), '"' * 2000, DORA, NOW_US)
+    assert Revocation.parse(bytes(longest)) == longest

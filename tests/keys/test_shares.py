@@ -153,6 +153,17 @@ def _request(**changes: object) -> tuple[OpeningRequest, Identity]:
     return dataclasses.replace(request, **changes), identity  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["a\x1b[2K\rfingerprint 0000", "x" * 2001, "\u202e"])
+def test_a_request_that_no_holder_could_read_is_not_made(text: str) -> None:
+    with pytest.raises(UsageError, match="reason"):
+        _request(reason=text)
+
+
+def test_the_longest_request_is_read_back() -> None:
+    request, _ = _request(case="\U0001f600" * 2000, reason="\U0001f600" * 2000, who="\U0001f600" * 2000)
+    assert OpeningRequest.parse(bytes(request)) == request
+
+
 def test_request_and_approval_are_read_back() -> None:
     request, _ = _request()
     assert OpeningRequest.parse(bytes(request)) == request

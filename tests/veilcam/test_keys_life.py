@@ -235,6 +235,27 @@ def test_what_was_sealed_to_a_destroyed_key_is_erased_and_the_ledger_says_so(
     assert "november.identity" in house.ok("keys", "restore", "keys.backup")["files"]
 
 
+def test_a_destruction_that_was_cut_short_is_finished_by_the_next_one(house: House) -> None:
+    house.ok("keys", "recipient", "brief", "--suite", "x25519")
+    key = house.folder / "brief.identity"
+    kept = key.read_bytes()
+    house.ok("keys", "destroy", "brief.identity", "--reason", "test", "--yes")
+    key.write_bytes(kept)  # as if power had gone between the record and the erasure
+    house.ok("keys", "destroy", "brief.identity", "--reason", "test", "--yes")
+    assert not key.exists()
+
+
+def test_what_cannot_be_erased_is_not_noted_as_destroyed(house: House) -> None:
+    house.ok("keys", "recipient", "linked", "--suite", "x25519")
+    (house.folder / "alias.identity").symlink_to("linked.identity")
+    before = len(house.ledger())
+    refused = house.call("keys", "destroy", "alias.identity", "--reason", "test", "--yes")
+    assert refused.exit_code == 2
+    assert "is a link" in refused.err
+    assert len(house.ledger()) == before
+    assert not (house.folder / "alias.destroyed").exists()
+
+
 def test_rotation_makes_a_successor_and_keeps_the_old_key(house: House) -> None:
     house.ok("keys", "recipient", "yearly", "--suite", "x25519")
     first = house.ok("keys", "rotate", "yearly.identity")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from base.errors import UsageError
+from base.errors import UsageError, VeilError
 from veilcam.cli.options import JsonFlag, examples
 from veilcam.cli.output import Output, table
 
@@ -264,7 +264,8 @@ def approve(
         if not sys.stdin.isatty():
             raise UsageError("approve: run on a terminal, or add --yes")
         print(table(shown), file=sys.stderr)
-        typer.confirm("Approve?", abort=True, err=True)
+        if not typer.confirm("Approve?", err=True):
+            raise VeilError("nothing was approved")
     opened = locked.open(known_passphrase(f"share of {locked.holder}"))
     note(
         "approve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -207,6 +208,9 @@ def destroy(
     is_token = key.startswith("pkcs11:")
     if not is_token and not key.endswith(".identity"):
         raise UsageError("KEY: expected NAME.identity, NAME.HOLDER.share or a pkcs11: URI")
+    key = key.removeprefix("file:")
+    if not is_token:
+        _refuse_unerasable(Path(key))
     opener = None if untested and not is_token else identity_from(key, "KEY")
     if opener is not None:
         prove_possession(opener)
@@ -329,26 +333,52 @@ def _note_destruction(path: Path, record: Destruction) -> Path:
     from base.files import atomic_write
     from veilcam.cli.key_names import note
 
-    if path.exists():
-        raise UsageError(f"{path} exists already")
-    note("destroy", record.as_json(), kind="EPOCH_DESTROYED")
+    if path.exists() and _read_record(path).recipient_id != record.recipient_id:
+        raise UsageError(f"{path} exists already, of another key")
+    # One of this key is left where an earlier run was cut short before the file was gone.
+    note("destroy", record.ledger_facts(), kind="EPOCH_DESTROYED")
     atomic_write(path, bytes(record))
     return path
 
 
+def _read_record(path: Path) -> Destruction:
+    from base.files import read_bounded
+    from keys.destruction import MAX_BYTES, Destruction
+    from veilcam.cli.key_files import wrong_kind_is_usage
+
+    with wrong_kind_is_usage(str(path)):
+        return Destruction.parse(read_bounded(path, MAX_BYTES), where=path.name)
+
+
+def _refuse_unerasable(path: Path) -> None:
+    """Before the ledger and the record say that a file is gone, see that it can go."""
+    from veilcam.cli.paths import existing_file
+
+    if existing_file(path, "KEY").is_symlink():
+        raise UsageError(f"KEY: {path} is a link; name the file itself, {path.resolve()}")
+    if not (os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK | os.X_OK)):
+        raise PermissionError(13, "cannot be overwritten and removed; nothing was destroyed", str(path))
+
+
 def _recipient_id(path: Path, opener: Unwrapper | None) -> bytes:
     from keys.store import load_locked_identity
+    from veilcam.cli.key_files import wrong_kind_is_usage
 
-    return load_locked_identity(path).recipient_id if opener is None else opener.recipient.recipient_id
+    if opener is not None:
+        return opener.recipient.recipient_id
+    with wrong_kind_is_usage("KEY"):
+        return load_locked_identity(path).recipient_id
 
 
 def _destroy_share(path: Path, reason: str, *, yes: bool) -> None:
     from keys.erase import erase_file
     from keys.quorum import load_share
+    from veilcam.cli.key_files import wrong_kind_is_usage
     from veilcam.cli.key_names import note
-    from veilcam.cli.paths import existing_file
 
-    share = load_share(existing_file(path, "KEY"))
+    _refuse_unerasable(path)
+    with wrong_kind_is_usage("KEY"):
+        share = load_share(path)
     _confirm(f"Destroy the share of {share.holder}?", yes=yes)
     note(
         "destroy share",
