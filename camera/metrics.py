@@ -6,7 +6,7 @@ process (or two tests) do not share counters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from base.version import __version__
 from camera.stats import BUCKETS_S, PipelineStats, Stage, StageTimes
+from camera.stream_metrics import StreamStates, stream_metrics
 from camera.webrtc.viewers import LiveCamera, Viewers
 
 PREFIX = "veilcam_"
@@ -25,9 +26,11 @@ class CameraMetrics:
 
     content_type = CONTENT_TYPE_PLAIN_0_0_4
 
-    def __init__(self, camera: LiveCamera, viewers: Viewers) -> None:
+    def __init__(
+        self, camera: LiveCamera, viewers: Viewers, streams: Callable[[], StreamStates] = StreamStates
+    ) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_CameraCollector(camera, viewers))
+        self._registry.register(_CameraCollector(camera, viewers, streams))
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
@@ -38,9 +41,10 @@ class CameraMetrics:
 class _CameraCollector(Collector):
     """Reads the counters once per scrape."""
 
-    def __init__(self, camera: LiveCamera, viewers: Viewers) -> None:
+    def __init__(self, camera: LiveCamera, viewers: Viewers, streams: Callable[[], StreamStates]) -> None:
         self._camera = camera
         self._viewers = viewers
+        self._streams = streams
 
     def describe(self) -> Iterable[Metric]:
         """Nothing ahead of time: registering must not need a running pipeline."""
@@ -53,6 +57,7 @@ class _CameraCollector(Collector):
         yield _stage_seconds(stats.stages)
         yield from _gauges(stats)
         yield from _viewer_metrics(self._viewers)
+        yield from stream_metrics(PREFIX, self._streams())
 
 
 def _pipeline_counters(stats: PipelineStats) -> Iterator[Metric]:

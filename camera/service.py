@@ -12,7 +12,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from analytics.event_outlet import EventOutlet, EventTarget
 from base.errors import MediaError, VeilError
@@ -28,6 +28,7 @@ from camera.recordings_api import RecordingsApi
 from camera.rtsp import RtspOptions, RtspServer
 from camera.sources.pushed import PushedSource
 from camera.state import CameraView
+from camera.stream_metrics import StreamStates
 from camera.webrtc.endpoint import ENDPOINT
 from camera.webrtc.ingest import WhipIngest
 from camera.webrtc.viewers import Viewers
@@ -157,13 +158,10 @@ class CameraService:
             message = f"camera {self.options.name}: did not end within {END_TIMEOUT_S:.0f} s"
             raise MediaError(message)
 
-    def _streams(self) -> dict[str, object]:
-        """What goes out beside the viewers, for the state."""
+    def _streams(self) -> StreamStates:
+        """What goes out beside the viewers, for the state and the metrics."""
         outputs = self.outputs.states() if self.outputs is not None else []
-        return {
-            "publish": [asdict(output) for output in outputs],
-            "rtsp": asdict(self.rtsp.state()) if self.rtsp is not None else None,
-        }
+        return StreamStates(tuple(outputs), self.rtsp.state() if self.rtsp is not None else None)
 
     def _moment(self) -> CameraMoment:
         recorder = None if self.recorder is None else self.recorder.state()

@@ -11,6 +11,7 @@ from aiohttp import web
 from base.version import __version__
 from camera.health import Check, RecorderState, check_readiness, is_alive
 from camera.metrics import CameraMetrics
+from camera.stream_metrics import StreamStates
 from camera.webrtc.viewers import LiveCamera, Viewers
 
 Json = dict[str, object]
@@ -25,14 +26,14 @@ class CameraView:
         camera: LiveCamera,
         viewers: Viewers,
         recorder: Callable[[], RecorderState | None] = lambda: None,
-        streams: Callable[[], Json] = dict,
+        streams: Callable[[], StreamStates] = StreamStates,
     ) -> None:
         self.name = name
         self.viewers = viewers
         self._camera = camera
         self._recorder = recorder
         self._streams = streams
-        self._metrics = CameraMetrics(camera, viewers)
+        self._metrics = CameraMetrics(camera, viewers, streams)
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Put the routes into an application's router."""
@@ -81,7 +82,7 @@ class CameraView:
             "viewers": len(self.viewers),
             "max_viewers": self.viewers.max_viewers,
             "sessions": [asdict(viewer) for viewer in self.viewers.stats()],
-            **self._streams(),
+            **asdict(self._streams()),
         }
 
     async def _healthz(self, _request: web.Request) -> web.Response:
