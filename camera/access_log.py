@@ -20,7 +20,14 @@ from aiohttp import web
 KEPT = 500
 SAME_WITHIN_S = 120.0
 Action = Literal[
-    "live-opened", "live-closed", "recording-watched", "recording-downloaded", "detections-sent", "refused"
+    "live-opened",
+    "live-closed",
+    "push-began",
+    "push-ended",
+    "recording-watched",
+    "recording-downloaded",
+    "detections-sent",
+    "refused",
 ]
 _RECORDING = re.compile(r"/api/v1/recordings/[^/]+/([^/]+)(/\d+)?")
 _LOOK_BACK = 20
@@ -68,7 +75,7 @@ class AccessLog:
         now_s = round(self._clock(), 3)
         for entry in list(self._entries)[: -_LOOK_BACK - 1 : -1]:
             same = (entry.client, entry.action, entry.detail) == (client, action, detail)
-            if same and now_s - entry.last_s <= SAME_WITHIN_S and not action.startswith("live"):
+            if same and now_s - entry.last_s <= SAME_WITHIN_S and not action.startswith(("live", "push")):
                 entry.last_s = now_s
                 entry.count += 1
                 return
@@ -91,8 +98,8 @@ def classify(method: str, path: str, status: int) -> tuple[Action, str] | None:
         return "refused", reasons[status]
     if status >= 300:
         return None
-    if path.startswith("/whep"):
-        return _live(method, path)
+    if path.startswith(("/whep", "/whip")):
+        return _session(method, path)
     if method == "POST" and path == "/api/v1/detections":
         return "detections-sent", ""
     match = _RECORDING.fullmatch(path)
@@ -101,7 +108,11 @@ def classify(method: str, path: str, status: int) -> tuple[Action, str] | None:
     return ("recording-watched" if match[2] else "recording-downloaded"), match[1]
 
 
-def _live(method: str, path: str) -> tuple[Action, str] | None:
-    if method == "POST" and path == "/whep":
-        return "live-opened", ""
-    return ("live-closed", "") if method == "DELETE" else None
+def _session(method: str, path: str) -> tuple[Action, str] | None:
+    """Somebody watches (WHEP), or pushes the camera's picture (WHIP)."""
+    pushes = path.startswith("/whip")
+    if method == "POST" and path in ("/whep", "/whip"):
+        return ("push-began" if pushes else "live-opened"), ""
+    if method == "DELETE":
+        return ("push-ended" if pushes else "live-closed"), ""
+    return None

@@ -81,6 +81,8 @@ export function words(event) {
 const ACTIONS = {
   "live-opened": () => "opened the live picture",
   "live-closed": () => "closed the live picture",
+  "push-began": () => "began to push video to the camera",
+  "push-ended": () => "stopped pushing video to the camera",
   "recording-watched": (name) => `watched the recording of ${begin(name)}`,
   "recording-downloaded": (name) => `downloaded the recording of ${begin(name)}`,
   "detections-sent": () => "sent detections",

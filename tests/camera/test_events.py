@@ -248,6 +248,9 @@ def test_changes_of_the_camera_are_told_once() -> None:
     [
         ("POST", "/whep", 201, ("live-opened", "")),
         ("DELETE", "/whep/session/abc", 200, ("live-closed", "")),
+        ("POST", "/whip", 201, ("push-began", "")),
+        ("DELETE", "/whip/session/abc", 200, ("push-ended", "")),
+        ("PATCH", "/whip/session/abc", 204, None),
         ("PATCH", "/whep/session/abc", 204, None),
         ("POST", "/whep", 406, None),
         ("GET", "/api/v1/state", 401, ("refused", "no or wrong token")),
