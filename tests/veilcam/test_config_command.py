@@ -41,6 +41,7 @@ def test_a_missing_file_is_status_2_and_named(settings_file: Path) -> None:
     ended = in_process("config", "check", settings_file)
     assert ended.exit_code == 2
     assert "camera: no such file" in ended.out
+    assert "1 problem found" in ended.out
 
 
 def test_show_prints_yaml_that_is_a_settings_file(settings_file: Path) -> None:

@@ -51,7 +51,8 @@ def check(file: SettingsFile = None, *, as_json: JsonFlag = False) -> int:
     problems = find_problems(settings, os.environ)
     for problem in problems:
         output.say(problem)
-    output.say("settings are fine" if not problems else f"{len(problems)} found")
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    output.say("settings are fine" if not problems else f"{count} found")
     output.result({"ok": not problems, "file": str(file) if file else None, "problems": problems})
     return int(ExitCode.USAGE if problems else ExitCode.OK)
 
