@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from forensics.canonical import JsonObject
 from forensics.report import SegmentRow, VerificationReport, json_time
 from forensics.selection import iso_time
-from forensics.verdict import MAX_CAUSES, Conclusion, Verdict
+from forensics.verdict import MAX_CAUSES, Verdict
 from keys.certified import CertifiedCamera, Revocation
 
 _CAPPED = (Verdict.AUTHENTIC, Verdict.GAPS)
@@ -48,7 +48,11 @@ class CameraTrust:
             capped = Verdict.UNVERIFIABLE if conclusion.verdict in _CAPPED else conclusion.verdict
             kept = conclusion.causes if conclusion.verdict not in _CAPPED else ()
             listed = (*kept, *causes)[:MAX_CAUSES]
-            conclusion = Conclusion(capped, listed, conclusion.num_causes + len(causes))
+            # What else was concluded stays: whether the camera stopped is no matter of the certificate.
+            num_causes = conclusion.num_causes + len(causes)
+            conclusion = replace(
+                conclusion, verdict=capped, causes=listed, num_causes=num_causes, lacks_only_key=False
+            )
         return replace(report, conclusion=conclusion, certificate=self.as_json())
 
     def as_json(self) -> JsonObject:

@@ -61,6 +61,15 @@ def test_a_recording_outside_the_validity_is_unverifiable_at_best(found: Verdict
     assert not any("segment 0" in cause for cause in after.conclusion.causes)
 
 
+@pytest.mark.parametrize("has_end_mark", [True, False])
+def test_the_certificate_has_no_say_in_whether_the_camera_stopped(has_end_mark: bool) -> None:
+    found = report(Verdict.AUTHENTIC, START_US + 31 * DAY_US)
+    concluded = dataclasses.replace(found.conclusion, has_end_mark=has_end_mark)
+    after = CameraTrust(CAMERA).judge(dataclasses.replace(found, conclusion=concluded))
+    assert after.verdict is Verdict.UNVERIFIABLE
+    assert after.conclusion.has_end_mark is has_end_mark
+
+
 @pytest.mark.parametrize("reason", RevocationReason)
 @pytest.mark.parametrize("recorded_days", [-1, 1])
 @pytest.mark.parametrize("seen_days", [None, -0.5, 0.5])
