@@ -201,9 +201,8 @@ def revoke(
     serials = [f"{each.serial_number:x}" for each in given]
     note("revoke", {"by": revoking.signer.public.name, "serials": serials, "reason": reason})
     atomic_write(path, revoking.revoke(before, given, known[reason], since_us=since_us, now_us=now_us()))
-    output.say(
-        f"revoked {len(given)} ({reason})\n  {path}  for everybody who verifies; renew it within 90 days"
-    )
+    done = f"revoked {len(given)} ({reason})" if given else "the list is renewed; nothing was added to it"
+    output.say(f"{done}\n  {path}  for everybody who verifies; renew it within 90 days")
     output.result({"ok": True, "revoked": serials, "reason": reason, "list": str(path)})
 
 
