@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -51,34 +52,34 @@ async def measure(camera: StandInCamera, loss: float, delay_s: float, rendition:
     decoded = num_bytes = 0
     options = ClientOptions(rendition="auto" if rendition == "auto" else "main")
     async with serving(camera) as server, relayed(server.whep, weather, options) as (stream, _relay):
-        end_s = None
+        end_s, stats = None, None
         async for unit in stream:
             weather.loss = loss
             now_s = time.monotonic()
             end_s = end_s or now_s + seconds
             times.append(now_s)
             num_bytes += len(unit.data)
+            stats = next(iter(server.viewers.stats()), stats)  # a viewer who is lost is not in it any more
             try:
                 decoded += len(decoder.decode(av.Packet(unit.data)))
             except av.InvalidDataError:
                 stream.request_key_frame()
             if now_s > end_s:
                 break
-        stats = server.viewers.stats()[0]
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    span_s = max(times[-1] - times[0], 1e-6)
+    span_s = times[-1] - times[0] if gaps else math.inf
     return Row(
         loss_percent=100 * loss,
         delay_ms=1000 * delay_s,
         rendition=rendition,
-        pictures_per_s=round(len(times) / span_s, 2),
-        decoded_share=round(decoded / len(times), 3),
+        pictures_per_s=round(len(gaps) / span_s, 2),
+        decoded_share=round(decoded / max(len(times), 1), 3),
         freezes=sum(gap > FREEZE_S for gap in gaps),
         longest_gap_ms=round(1000 * max(gaps, default=0)),
-        key_frame_requests=stats.key_frame_requests,
-        skips=stats.skips,
+        key_frame_requests=stats.key_frame_requests if stats else 0,
+        skips=stats.skips if stats else 0,
         mbit_s=round(8e-6 * num_bytes / span_s, 2),
-        ended_as=stats.rendition,
+        ended_as=stats.rendition if stats else "no picture",
     )
 
 
