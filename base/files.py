@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from base.errors import LimitExceeded, UsageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -28,8 +31,10 @@ def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+            error.filename = str(path)  # a failed write does not tell it
         raise
     sync_folder(path.parent)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,15 @@ def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(tmp_path: Path) -
     for other in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         with pytest.raises(UsageError, match="not a regular file"):
             read_bounded(other, 10)
+
+
+def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError, match="big") as caught:
+            atomic_write(tmp_path / "big", bytes(8192))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(tmp_path / "big")
+    assert list(tmp_path.iterdir()) == []
