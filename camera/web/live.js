@@ -92,8 +92,8 @@ class Session {
   close() {
     this.closed = true;
     clearTimeout(this.timer);
+    this.#goodbye(); // before the connection ends: a page that goes away has little time left
     this.pc?.close();
-    this.#goodbye();
   }
 }
 
