@@ -257,32 +257,32 @@ async def go(page: Chromium, view: str) -> None:
     await page.until(f"!document.querySelector('#view-{view}').hidden")
 
 
+@pytest.mark.parametrize("view", VIEWS)
 async def test_every_view_looks_as_meant_in_light_dark_and_on_a_phone(
-    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path
+    camera: StandInCamera, recordings: RecordingFolder, tmp_path: Path, view: str
 ) -> None:
     hub = EventHub("yard")
     parts = (hub, AccessLog(), RecordingsApi(recordings))
     async with watching(camera, tmp_path, parts=parts) as (page, _):
         await page.until(LIVE)
         await page.until("document.querySelectorAll('#checks li').length === 4")
-        for view in VIEWS:
-            await go(page, view)
-            if view == "recordings":
-                await page.until(f"{PLAYER}.ready >= 2", 60)
-            for scheme in ("light", "dark"):
-                await page.prefer(color_scheme=scheme)
-                for name, width, height, scale in (("desktop", 1280, 900, 1.0), ("phone", 390, 844, 2.0)):
-                    await page.resize(width, height, scale=scale, mobile=name == "phone")
-                    hub.detected(PictureDetections(640, 360, (PERSON,)))
-                    await asyncio.sleep(0.3)
-                    path = artefacts(tmp_path) / f"page-{view}-{scheme}-{name}.png"
-                    await page.screenshot(path, full=False)
-                    image = cv2.imread(str(path))
-                    assert image is not None
-                    ground = float(np.median(image[:, :8]))
-                    assert ground > 200 if scheme == "light" else ground < 60
-                    wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                    assert wide <= 0, f"{view} on a {name} scrolls sideways by {wide} px"
+        await go(page, view)
+        if view == "recordings":
+            await page.until(f"{PLAYER}.ready >= 2", 60)
+        for scheme in ("light", "dark"):
+            await page.prefer(color_scheme=scheme)
+            for name, width, height, scale in (("desktop", 1280, 900, 1.0), ("phone", 390, 844, 2.0)):
+                await page.resize(width, height, scale=scale, mobile=name == "phone")
+                hub.detected(PictureDetections(640, 360, (PERSON,)))
+                await asyncio.sleep(0.3)
+                path = artefacts(tmp_path) / f"page-{view}-{scheme}-{name}.png"
+                await page.screenshot(path, full=False)
+                image = cv2.imread(str(path))
+                assert image is not None
+                ground = float(np.median(image[:, :8]))
+                assert ground > 200 if scheme == "light" else ground < 60
+                wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                assert wide <= 0, f"{view} on a {name} scrolls sideways by {wide} px"
         assert not [line for line in page.console if line.startswith("error")]
 
 
