@@ -19,7 +19,7 @@ I64 = st.integers(-(2**63), 2**63 - 1)
 BYTE = st.integers(0, 255)
 ID = st.binary(min_size=16, max_size=16)
 DIGEST = st.binary(min_size=32, max_size=32)
-STANZAS = st.builds(Stanza, ID, st.integers(3, 255), st.binary(max_size=90)) | st.builds(
+STANZAS = st.builds(Stanza, ID, st.integers(4, 255), st.binary(max_size=90)) | st.builds(
     Stanza, ID, st.just(1), st.binary(min_size=80, max_size=80)
 )
 FRAMES = st.builds(FrameRecord, ID, U64, U32, I64, BYTE)

@@ -306,6 +306,7 @@ print("\\n".join(opened))
     assert list((tmp_path / "tmp").iterdir()) == []
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "ledger.jsonl",
+        "ledger.jsonl.key",
         "out.mp4",
         "out.mp4.report.json",
         "tmp",

@@ -107,7 +107,8 @@ def test_only_the_keys_package_looks_at_raw_key_bytes() -> None:
         for path in sorted((ROOT / package).rglob("*.py"))
         if "RevealToken" in path.read_text()
     ]
-    assert offenders == []
+    # A passphrase goes to a child process by its standard input; the ledger's key goes to its file.
+    assert offenders == ["forensics/case_engine.py", "forensics/ledger_key.py"]
 
 
 def test_importing_keys_loads_neither_media_nor_machine_learning() -> None:
@@ -128,12 +129,18 @@ def test_the_package_exports_what_it_promises() -> None:
         "Epoch",
         "EpochKey",
         "EpochRing",
+        "Grant",
+        "GrantRequest",
         "Identity",
+        "IdentityKeys",
+        "KeySource",
+        "OpenedGrant",
         "Recipient",
         "RegionKeys",
         "SecretBytes",
         "SegmentKeys",
         "Stanza",
+        "open_identity",
         "unwrap_epoch_key",
         "wrap_epoch_key",
     ]

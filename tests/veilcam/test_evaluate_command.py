@@ -32,5 +32,5 @@ def test_a_quick_run_writes_report_and_json(tmp_path: Path, capsys: pytest.Captu
     assert printed["ok"] is True
     assert printed["parts"] == stored["parts"]
     assert [part["name"] for part in stored["parts"]] == ["keys", "plates"]
-    assert stored["parts"][0]["skipped"]
+    assert not stored["parts"][0]["skipped"]
     assert (out / "report.html").read_text().startswith("<!doctype html>")
