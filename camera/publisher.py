@@ -306,7 +306,7 @@ def choose_pixels(wanted: str | None, epochs: EpochRing | None) -> PixelModel | 
         UsageError: a setting without recipients, or an unknown one.
     """
     if wanted is None:
-        wanted = "off"
+        wanted = "off" if epochs is None else "low"
     if wanted == "off":
         return None
     if epochs is None:

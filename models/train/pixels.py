@@ -29,7 +29,7 @@ from models.train.samples import load_faces, prepare
 
 logger = logging.getLogger(__name__)
 
-SETTINGS: dict[str, tuple[PixelShape, float]] = {"high": (HIGH, 0.10), "low": (LOW, 0.015)}
+SETTINGS: dict[str, tuple[PixelShape, float]] = {"high": (HIGH, 0.10), "low": (LOW, 0.007)}
 """Shape and wanted extra bits (of ``models.train.rate``, per sample) by name of the setting."""
 
 _MOST_NOISE = 1.5

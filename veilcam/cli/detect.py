@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         "veilcam detect out.mp4",
         "veilcam detect out.mp4 --detector hog --annotate boxes.mp4 -o detections.jsonl",
         "veilcam detect http://127.0.0.1:8080/whep --seconds 10 --label person",
-        "veilcam detect http://127.0.0.1:8080/whep --report --out /dev/null --force",
+        "veilcam detect http://127.0.0.1:8080/whep --report > /dev/null",
         "veilcam detect http://127.0.0.1:8080/whep --events mqtt://broker/veilcam --events events.jsonl",
     )
     app.command("detect", short_help="Find objects in a protected video, without a key.", epilog=epilog)(
