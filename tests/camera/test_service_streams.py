@@ -60,7 +60,6 @@ async def test_what_one_camera_publishes_is_another_ones_source() -> None:
         header = SegmentHeader.parse(meta.header)
         assert (header.width, header.height) == (160, 120)
         assert header.sealed_mode is SealedMode.COPY  # what was pushed, bit for bit
-        states = giver._streams()["publish"]
-        assert isinstance(states, list)
-        assert states[0]["phase"] == "publishing"
+        states = giver._streams().publish
+        assert states[0].phase == "publishing"
         assert TOKEN not in str(states)
