@@ -354,7 +354,7 @@ async def test_boxes_that_a_detector_reports_are_drawn_and_told(
         await page.until(f"{BOXES}.length === 1")
         assert await page.evaluate(BOXES) == [[64, 36, 64, 144]]
         assert "person 91" in await page.evaluate("document.querySelector('#boxes').textContent")
-        assert await page.evaluate("document.querySelector('#seen').textContent") == "In view: 1 person"
+        await page.until("document.querySelector('#seen').textContent === 'In view: 1 person'")
         await page.until(f"{BOXES}.length === 0")  # they do not stay when no more come
         await page.evaluate("document.querySelector('#boxes-toggle').click()")
         hub.detected(PictureDetections(640, 360, (PERSON,)))
