@@ -54,7 +54,8 @@ def protect_file(
     """Protect every picture of a file (or folder, or scene) and seal its original.
 
     Nothing is dropped, the output appears under its name when complete or not at all, and for the same
-    input, settings and library versions the protected pictures are the same bit for bit.
+    input, settings and library versions the protected pictures are the same bit for bit, unless the original
+    is also hidden in them (`CodingOptions.pixels`), which is done under fresh keys.
 
     Args:
         source: path, source string, or an open source that ends by itself.

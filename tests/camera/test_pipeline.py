@@ -41,9 +41,14 @@ def no_threads_left() -> Iterator[None]:
 
 
 def run(
-    source: Source, keys: Keys, sealed: str | None = None, protector: BlurProtector | None = None
+    source: Source,
+    keys: Keys,
+    sealed: str | None = None,
+    protector: BlurProtector | None = None,
+    *,
+    pixels: str | None = None,
 ) -> tuple[list[SealedUnit], Pipeline]:
-    options = PipelineOptions(CodingOptions(sealed=sealed, preset="ultrafast"))
+    options = PipelineOptions(CodingOptions(sealed=sealed, pixels=pixels, preset="ultrafast"))
     pipeline = Pipeline(source, protector or BlurProtector(), keys.camera, keys.epochs, options)
     subscription = pipeline.broadcast.subscribe("test", when_full=WhenFull.WAIT)
     with pipeline:
@@ -321,11 +326,12 @@ def test_the_protected_layer_never_carries_the_source_s_packets(tmp_path: Path) 
 def test_the_same_input_gives_the_same_protected_pictures(tmp_path: Path) -> None:
     path = make_clip(tmp_path / "clip.mp4", frames=20)
 
-    def pictures() -> list[bytes]:
-        units, _ = run(open_source(str(path)), Keys())
+    def pictures(pixels: str) -> list[bytes]:
+        units, _ = run(open_source(str(path)), Keys(), pixels=pixels)
         return [u.unit.without_veilcam().annexb() for u in units]
 
-    assert pictures() == pictures()
+    assert pictures("off") == pictures("off")
+    assert pictures("low") != pictures("low")  # hidden under fresh keys
 
 
 def resident_mb() -> float:
