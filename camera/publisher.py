@@ -54,7 +54,7 @@ class CodingOptions:
     sealed_crf: float | None = None  # quality of a sealed layer coded here; None: the codec's default
     sealed_regions: tuple[int, int] | None = None  # columns, rows; None: the original is sealed as one
     sealed_preset: str | None = None  # None: the codec's default; a live camera's H.264 uses a faster one
-    pixels: str | None = None  # off, low, high: hide the original in the picture too; None: see choose_pixels
+    pixels: str | None = None  # off, low, high: also hide the original in the picture; see choose_pixels
     crf: float = 26.0  # of the protected layer
     preset: str = "veryfast"
     max_bitrate_bps: int | None = None
@@ -235,7 +235,7 @@ class Publisher:
             threads=self._options.threads,
             colour=colour,
         )
-        model = choose_pixels(self._options.pixels, self._epochs)
+        model = choose_pixels(self._options.pixels, self._epochs, live=self._live)
         params = SealerParams(
             protected.width,
             protected.height,
@@ -299,14 +299,17 @@ class _Opened:
     segment_bytes: int = 0
 
 
-def choose_pixels(wanted: str | None, epochs: EpochRing | None) -> PixelModel | None:
-    """The networks of the pixel path: ``low`` unless told otherwise, none where nobody could read it.
+def choose_pixels(wanted: str | None, epochs: EpochRing | None, *, live: bool) -> PixelModel | None:
+    """The networks of the pixel path, if any.
+
+    Unless told otherwise ``low`` for files and none for live cameras: at 720p hiding takes about as much
+    of the processor as protecting does. None where nobody could read it.
 
     Raises:
         UsageError: a setting without recipients, or an unknown one.
     """
     if wanted is None:
-        wanted = "off" if epochs is None else "low"
+        wanted = "off" if live or epochs is None else "low"
     if wanted == "off":
         return None
     if epochs is None:

@@ -41,7 +41,7 @@ class CodingSettings(_Section):
     sealed_crf: float | None = Field(default=None, ge=0, le=63)
     sealed_preset: str | None = None
     sealed_regions: str | None = None  # COLSxROWS: tiles of the original that a grant can open singly
-    pixels: Literal["off", "low", "high"] | None = None  # hide the original in the picture too; not set: low
+    pixels: Literal["off", "low", "high"] | None = None  # hide the original in the picture too; not set: off
     crf: float = Field(default=26.0, ge=0, le=51)
     preset: str = "veryfast"
     max_bitrate_kbps: int | None = Field(default=None, ge=100, le=200_000)

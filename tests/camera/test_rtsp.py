@@ -55,7 +55,7 @@ def test_what_ffmpeg_pulls_and_records_verifies_and_opens(
         ],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=140,  # the server looks for its plug-ins when it is first started
         check=False,
     )
     assert done.returncode == 0, done.stderr
