@@ -13,9 +13,13 @@ import pytest
 from analytics import SubscribeOptions, subscribe
 from base.errors import MediaError, MissingDependency, PeerError, UsageError
 from camera.access import ListenAddress
+from camera.broadcast import QueueLimits
 from camera.rtsp.server import RtspOptions, RtspServer, find_python
 from tests.support.evidence import letters_of
 from tests.support.stand_in import StandInCamera
+
+EVERYTHING = QueueLimits(max_units=100_000, max_bytes=1 << 30)
+"""However long the machine takes: what was sent must all be there to compare."""
 
 PASSWORD = "open-sesame-1234"
 
@@ -67,7 +71,7 @@ def test_what_ffmpeg_pulls_and_records_verifies_and_opens(
 
 
 async def test_units_arrive_bit_for_bit(server: RtspServer, camera: StandInCamera) -> None:
-    sent = camera.broadcast.subscribe("sent")
+    sent = camera.broadcast.subscribe("sent", limits=EVERYTHING, replay=True)
     units = []
     async with asyncio.timeout(60), subscribe(with_password(server)) as stream:
         async for unit in stream:

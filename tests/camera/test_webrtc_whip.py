@@ -21,6 +21,7 @@ from aiortc import (
     VideoStreamTrack,
 )
 
+from camera.broadcast import QueueLimits
 from camera.outputs.target import parse_target
 from camera.outputs.whip import WhipOutput
 from camera.sources.captured import Captured
@@ -31,6 +32,9 @@ from tests.support.chromium import Chromium, find_chromium
 from tests.support.foreign import client_page
 from tests.support.serving import TOKEN, Serving, serving
 from tests.support.stand_in import StandInCamera
+
+EVERYTHING = QueueLimits(max_units=100_000, max_bytes=1 << 30)
+"""However long the machine takes: what was sent must all be there to compare."""
 
 OFFER = (Path(__file__).parent / "offers" / "chromium.sdp").read_bytes().replace(b"a=recvonly", b"a=sendonly")
 SDP = {"Content-Type": "application/sdp"}
@@ -204,7 +208,7 @@ async def test_trickle_is_taken_and_an_ice_restart_refused_without_ending_the_se
 
 
 async def test_our_own_publisher_and_endpoint_pass_every_unit_bit_for_bit(camera: StandInCamera) -> None:
-    sent = camera.broadcast.subscribe("sent")
+    sent = camera.broadcast.subscribe("sent", limits=EVERYTHING, replay=True)
     async with ingesting(camera) as ingest:
         target = parse_target(ingest.url.replace("http:", "whip:"), token=TOKEN, layer="sealed")
         output = WhipOutput(target, camera)
