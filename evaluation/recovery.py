@@ -168,7 +168,7 @@ def keys(context: Context) -> Part:
         tried: dict[str, list[float]] = {}
         base: list[float] = []
         for path in context.track(f"keys: pixels {setting}", clips):
-            frames, rate = read_clip(path, count=min(context.clip_frames, 16))
+            frames, rate = read_clip(path, count=context.limit(min(context.clip_frames, 16), quick=2))
             for name, value in _tries(context, pixels, frames, rate).items():
                 tried.setdefault(name, []).append(value)
             base.append(luma_psnr(frames, list(context.camera.protect_video(frames))))
