@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +15,15 @@ import numpy as np
 from base.files import atomic_write
 from models.train.pictures import Image
 
+logger = logging.getLogger(__name__)
+
 
 def plot_history(history: Path, target: Path) -> None:
     """Draw every figure of a history.jsonl over the minutes; nothing if there is none yet."""
     if not history.exists():
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        logger.info("no %s: matplotlib is not installed", target.name)
         return
     import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow)
 

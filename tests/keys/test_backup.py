@@ -137,9 +137,7 @@ def test_a_record_of_destruction_is_read_back() -> None:
 
 
 def test_four_months_of_epochs_fit_into_a_record_and_their_hash_into_the_ledger() -> None:
-    many = dataclasses.replace(
-        RECORD, epochs=tuple(n.to_bytes(16, "big") for n in range(16_384))
-    )
+    many = dataclasses.replace(RECORD, epochs=tuple(n.to_bytes(16, "big") for n in range(16_384)))
     assert Destruction.parse(bytes(many)) == many
     facts = many.ledger_facts()
     assert facts["num_epochs"] == len(many.epochs)
