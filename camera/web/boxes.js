@@ -13,7 +13,7 @@ export class Boxes {
     this.on = true;
     this.timer = null;
     this.said = "";
-    this.saidAt = 0;
+    this.saidAt = -Infinity;
   }
 
   show(on) {
