@@ -149,7 +149,13 @@ def test_threads_and_processes_write_one_unbroken_chain(tmp_path: Path) -> None:
         "for i in range(8): Ledger(Path(sys.argv[1])).append('open', {'i': i})\n"
     )
     children = [subprocess.Popen([sys.executable, "-c", program, str(path)]) for _ in range(2)]
-    threads = [threading.Thread(target=_filled, args=(path, 8)) for _ in range(2)]
+
+    def write() -> None:
+        # With the system's clock as the processes have: a fixed one would show time running back.
+        for index in range(8):
+            Ledger(path).append("open", {"i": index})
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
