@@ -17,7 +17,8 @@ import re
 from dataclasses import dataclass, field
 
 from base.errors import AuthenticationFailed, Malformed
-from keys.signer import PUBLIC_BYTES, SIGNATURE_BYTES, SignerKey, SignerPublic
+from keys.ed25519 import PUBLIC_BYTES, SIGNATURE_BYTES
+from keys.signer import SignerKey, SignerPublic
 
 MAX_NOTE_BYTES = 4096
 _ED25519 = b"\x01"

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from base.canonical import JsonObject, JsonValue, canonical_json, parse_canonical
 from base.errors import AuthenticationFailed, LimitExceeded, Malformed, UnknownVersion
+from keys.ed25519 import PUBLIC_BYTES, SIGNATURE_BYTES
 from keys.labels import Label
-from keys.signer import PUBLIC_BYTES, SIGNATURE_BYTES, SignerKey, SignerPublic
+from keys.signer import SignerKey, SignerPublic
 
 LEDGER_VERSION = 1
 MAX_ENTRY_BYTES = 65_536

@@ -19,8 +19,9 @@ from pathlib import Path
 from base.errors import KeyUnavailable
 from base.files import open_regular
 from keys import textfile
+from keys.ed25519 import SEED_BYTES
 from keys.secret import RevealToken, SecretBytes
-from keys.signer import SEED_BYTES, SignerKey
+from keys.signer import SignerKey
 from keys.writing import write_private
 
 KIND = "ledger-key"

@@ -13,10 +13,11 @@ from typing import final
 from base.canonical import MAX_INTEGER, JsonObject, JsonValue, canonical_json
 from base.documents import Fields, parse_document
 from base.errors import GrantRefused, Malformed, UsageError
+from keys.ed25519 import PUBLIC_BYTES, SIGNATURE_BYTES
 from keys.grant_terms import GrantRequest
 from keys.labels import Label
 from keys.names import is_valid_name
-from keys.signer import PUBLIC_BYTES, SIGNATURE_BYTES, SignerKey, SignerPublic
+from keys.signer import SignerKey, SignerPublic
 
 APPROVAL_TYPE = "veilcam grant approval"
 POLICY_TYPE = "veilcam custody policy"

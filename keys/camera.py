@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, field
 from typing import final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
-from base.errors import AuthenticationFailed, Malformed, UsageError
+from keys.ed25519 import SigningKey, check_public_key, check_signature, draw_seed
 from keys.labels import Label
 from keys.names import checked_name
 from keys.schedule import ID_BYTES
-from keys.secret import Buffer, RevealToken, SecretBytes, Unshareable
-
-PUBLIC_BYTES = 32
-SEED_BYTES = 32
-SIGNATURE_BYTES = 64
+from keys.secret import Buffer, SecretBytes
 
 
 @final
@@ -31,9 +23,7 @@ class CameraPublic:
 
     def __post_init__(self) -> None:
         checked_name(self.name)
-        if len(self.public_key) != PUBLIC_BYTES:
-            message = f"Ed25519 public key: expected {PUBLIC_BYTES} bytes, got {len(self.public_key)}"
-            raise Malformed(message)
+        check_public_key(self.public_key)
 
     @property
     def camera_id(self) -> bytes:
@@ -46,26 +36,18 @@ class CameraPublic:
         Raises:
             AuthenticationFailed: it is not.
         """
-        try:
-            Ed25519PublicKey.from_public_bytes(self.public_key).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            failure = f"camera {self.camera_id.hex()}: the signature does not verify"
-            raise AuthenticationFailed(failure) from None
+        check_signature(self.public_key, signature, message, whose=f"camera {self.camera_id.hex()}")
 
 
 @final
-class CameraKey(Unshareable):
+class CameraKey(SigningKey):
     """The private half. Signs; opens nothing."""
 
-    __slots__ = ("_public", "_seed", "_signer")
+    __slots__ = ("_public",)
 
     def __init__(self, name: str, seed: SecretBytes) -> None:
-        if len(seed) != SEED_BYTES:
-            message = f"camera seed: expected {SEED_BYTES} bytes, got {len(seed)}"
-            raise UsageError(message)
-        self._seed = seed
-        self._signer = Ed25519PrivateKey.from_private_bytes(seed.expose(RevealToken("Ed25519 private key")))
-        self._public = CameraPublic(name, self._signer.public_key().public_bytes_raw())
+        super().__init__(seed, whose="camera")
+        self._public = CameraPublic(name, self._public_key)
 
     @classmethod
     def generate(cls, name: str) -> CameraKey:
@@ -74,7 +56,7 @@ class CameraKey(Unshareable):
         Raises:
             UsageError: ``name`` cannot name a key.
         """
-        return cls(name, SecretBytes(secrets.token_bytes(SEED_BYTES)))
+        return cls(name, draw_seed())
 
     def __repr__(self) -> str:
         return f"<CameraKey {self._public.name} {self.camera_id.hex()}>"
@@ -88,11 +70,6 @@ class CameraKey(Unshareable):
     def camera_id(self) -> bytes:
         """Id of 16 bytes, as `CameraPublic.camera_id`."""
         return self._public.camera_id
-
-    @property
-    def seed(self) -> SecretBytes:
-        """The private key, for the camera file."""
-        return self._seed
 
     def sign(self, message: Buffer) -> bytes:
         """Sign; 64 bytes. The caller starts ``message`` with a label of `keys.labels.Label`."""

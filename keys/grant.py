@@ -37,12 +37,13 @@ from base.errors import (
     UsageError,
 )
 from keys.approval import MAX_CUSTODIANS, Approval, CustodyPolicy, signer_json, signer_part
+from keys.ed25519 import SIGNATURE_BYTES
 from keys.grant_payload import MAX_PAYLOAD_BYTES, GrantPayload
 from keys.grant_terms import GrantRequest, request_fields
 from keys.labels import Label
 from keys.schedule import ID_BYTES, KEY_BYTES, NONCE_BYTES, TAG_BYTES, RegionKeys, SegmentKeys
 from keys.secret import RevealToken, SecretBytes, Unshareable
-from keys.signer import SIGNATURE_BYTES, SignerKey, SignerPublic
+from keys.signer import SignerKey, SignerPublic
 from keys.source import SegmentRef
 from keys.stanza import MAX_BLOB_BYTES, Stanza
 from keys.wrap import Unwrapper

@@ -13,11 +13,12 @@ from base.canonical import MAX_INTEGER, JsonObject, canonical_json
 from base.documents import is_plain_text, parse_document
 from base.errors import GrantRefused, UsageError
 from keys.approval import CustodyPolicy, signer_json, signer_part
+from keys.ed25519 import SIGNATURE_BYTES
 from keys.grant import Grant
 from keys.grant_terms import MAX_REASON_CHARS
 from keys.labels import Label
 from keys.schedule import ID_BYTES
-from keys.signer import SIGNATURE_BYTES, SignerKey, SignerPublic
+from keys.signer import SignerKey, SignerPublic
 
 REVOCATION_TYPE = "veilcam grant revocation"
 MAX_REVOCATION_BYTES = 16_384

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from base.errors import Malformed
 from keys import textfile
-from keys.camera import PUBLIC_BYTES, SEED_BYTES, CameraKey, CameraPublic
+from keys.camera import CameraKey, CameraPublic
+from keys.ed25519 import PUBLIC_BYTES, SEED_BYTES
 from keys.recipient import Recipient
 from keys.secret import RevealToken, SecretBytes
 

@@ -6,22 +6,16 @@ It opens nothing. The same kind of key signs a ledger, where it belongs to a mac
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, field
 from typing import final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
-from base.errors import AuthenticationFailed, Malformed, UsageError
+from base.errors import AuthenticationFailed, UsageError
+from keys.ed25519 import SigningKey, check_public_key, check_signature, draw_seed
 from keys.labels import Label
 from keys.names import checked_name
 from keys.schedule import ID_BYTES
-from keys.secret import RevealToken, SecretBytes, Unshareable
+from keys.secret import SecretBytes
 
-PUBLIC_BYTES = 32
-SEED_BYTES = 32
-SIGNATURE_BYTES = 64
 _LABEL_START = b"veilcam "
 
 
@@ -35,9 +29,7 @@ class SignerPublic:
 
     def __post_init__(self) -> None:
         checked_name(self.name)
-        if len(self.public_key) != PUBLIC_BYTES:
-            message = f"Ed25519 public key: expected {PUBLIC_BYTES} bytes, got {len(self.public_key)}"
-            raise Malformed(message)
+        check_public_key(self.public_key)
 
     @property
     def signer_id(self) -> bytes:
@@ -64,26 +56,19 @@ class SignerPublic:
         self._verify(signature, label.value + message)
 
     def _verify(self, signature: bytes, data: bytes) -> None:
-        try:
-            Ed25519PublicKey.from_public_bytes(self.public_key).verify(signature, data)
-        except (InvalidSignature, ValueError):
-            failure = f"signer {self.name} ({self.signer_id.hex()}): the signature does not verify"
-            raise AuthenticationFailed(failure) from None
+        whose = f"signer {self.name} ({self.signer_id.hex()})"
+        check_signature(self.public_key, signature, data, whose=whose)
 
 
 @final
-class SignerKey(Unshareable):
+class SignerKey(SigningKey):
     """The private half. Signs; opens nothing."""
 
-    __slots__ = ("_public", "_seed", "_signer")
+    __slots__ = ("_public",)
 
     def __init__(self, name: str, seed: SecretBytes) -> None:
-        if len(seed) != SEED_BYTES:
-            message = f"signer seed: expected {SEED_BYTES} bytes, got {len(seed)}"
-            raise UsageError(message)
-        self._seed = seed
-        self._signer = Ed25519PrivateKey.from_private_bytes(seed.expose(RevealToken("Ed25519 private key")))
-        self._public = SignerPublic(name, self._signer.public_key().public_bytes_raw())
+        super().__init__(seed, whose="signer")
+        self._public = SignerPublic(name, self._public_key)
 
     @classmethod
     def generate(cls, name: str) -> SignerKey:
@@ -92,7 +77,7 @@ class SignerKey(Unshareable):
         Raises:
             UsageError: ``name`` cannot name a key.
         """
-        return cls(name, SecretBytes(secrets.token_bytes(SEED_BYTES)))
+        return cls(name, draw_seed())
 
     def __repr__(self) -> str:
         return f"<SignerKey {self._public.name} {self._public.signer_id.hex()}>"
@@ -101,11 +86,6 @@ class SignerKey(Unshareable):
     def public(self) -> SignerPublic:
         """The public half."""
         return self._public
-
-    @property
-    def seed(self) -> SecretBytes:
-        """The private key, for its file."""
-        return self._seed
 
     def sign(self, label: Label, message: bytes) -> bytes:
         """Sign ``label`` and ``message``; 64 bytes."""

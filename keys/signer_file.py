@@ -21,11 +21,12 @@ from cryptography.exceptions import InvalidTag
 from base.errors import Malformed, UsageError, WrongPassphrase
 from base.files import read_bounded
 from keys import identity_file, textfile
+from keys.ed25519 import PUBLIC_BYTES, SEED_BYTES
 from keys.identity_file import DEFAULT_LOG2_N, passphrase_bytes
 from keys.labels import Label
 from keys.schedule import NONCE_BYTES, TAG_BYTES
 from keys.secret import RevealToken, SecretBytes
-from keys.signer import PUBLIC_BYTES, SEED_BYTES, SignerKey, SignerPublic
+from keys.signer import SignerKey, SignerPublic
 from keys.writing import write_private, write_public
 
 KIND = "signer"
