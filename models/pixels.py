@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from base.errors import UsageError
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
+from models.phases import add_phases
 from models.session import OnnxRuntimeSession
 
 Plane = npt.NDArray[np.uint8]
@@ -90,11 +90,12 @@ class PixelModel:
         loaded = _loaded(protected)
         (change,) = self._session("hide").run(loaded.luma, loaded.chroma, turned[None])
         area = self.cell**2
-        luma = _add_phases(loaded.luma[0, 0], change[0, :area])
-        chroma = [
-            _add_phases(plane, phases)
-            for plane, phases in zip(loaded.chroma[0], np.split(change[0, area:], 2), strict=True)
-        ]
+        by_plane = zip(
+            (loaded.luma[0, 0], *loaded.chroma[0]), np.split(change[0], (area, area * 5 // 4)), strict=True
+        )
+        luma, *chroma = (
+            add_phases(plane, phases, np.empty(plane.shape, np.int16)) for plane, phases in by_plane
+        )
         return _cut(luma[None, None], np.stack(chroma)[None], protected)
 
     def reveal(self, received: Planes) -> Latents:
@@ -115,17 +116,6 @@ class PixelModel:
             graph = read_weights(self._card, f"{self._card.name}-{part}.onnx", self._folder)
             self._sessions[part] = OnnxRuntimeSession(graph, self._threads)
         return self._sessions[part]
-
-
-def _add_phases(plane: Plane, phases: npt.NDArray[np.int8]) -> Plane:
-    """``plane`` [H, W] plus its change given by phase of the cell [s * s, H/s, W/s], clipped."""
-    stride = int(len(phases) ** 0.5)
-    change = np.empty(plane.shape, np.int8)
-    for row in range(stride):
-        # OpenCV's merge interleaves ten times faster than a transposed copy.
-        merged = cv2.merge(list(phases[row * stride : (row + 1) * stride]))
-        change[row::stride] = merged.reshape(len(merged), -1)
-    return np.clip(np.add(plane, change, dtype=np.int16), 0, 255).astype(np.uint8)
 
 
 def _cut(luma: Plane, chroma: Plane, like: Planes) -> Planes:

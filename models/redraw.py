@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from models.phases import add_phases
 from models.session import Array, Session, open_session
 
 LUMA_PHASES, CHROMA_PHASES = 16, 4
@@ -49,15 +50,7 @@ class Redrawer:
         """``plane`` [H, W] plus its change given by phase, s * s times [H/s, W/s] of int8 as bytes."""
         if self._scratch.size < plane.size:
             self._scratch = np.empty(plane.size, np.int16)
-        scratch = self._scratch[: plane.size].reshape(plane.shape)
-        stride = int(len(phases) ** 0.5)
-        for row in range(stride):
-            # OpenCV's merge interleaves ten times faster than a transposed copy.
-            merged = cv2.merge(phases[row * stride : (row + 1) * stride]).view(np.int8)
-            np.add(
-                plane[row::stride], merged.reshape(len(merged), -1), out=scratch[row::stride], dtype=np.int16
-            )
-        return np.clip(scratch, 0, 255, out=scratch).astype(np.uint8)
+        return add_phases(plane, phases, self._scratch[: plane.size].reshape(plane.shape))
 
 
 def _answer_to_flat(session: Session) -> npt.NDArray[np.int8]:

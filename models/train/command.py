@@ -44,22 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _common(parsed: argparse.Namespace) -> dict[str, Any]:
+    """The settings that both trainings have."""
+    names = ("faces", "face_finder", "out", "face_identities", "minutes", "batch", "seed", "threads")
+    return {"pictures": tuple(parsed.pictures), **{name: getattr(parsed, name) for name in names}}
+
+
 def _train_protector(parsed: argparse.Namespace) -> dict[str, Any]:
-    trainer = ProtectorTrainer(
-        ProtectorTraining(
-            pictures=tuple(parsed.pictures),
-            faces=parsed.faces,
-            cartoons=parsed.cartoons,
-            teacher=parsed.teacher,
-            face_finder=parsed.face_finder,
-            out=parsed.out,
-            face_identities=parsed.face_identities,
-            minutes=parsed.minutes,
-            batch=parsed.batch,
-            seed=parsed.seed,
-            threads=parsed.threads,
-        )
-    )
+    settings = ProtectorTraining(cartoons=parsed.cartoons, teacher=parsed.teacher, **_common(parsed))
+    trainer = ProtectorTrainer(settings)
     _run(trainer, parsed)
     described = trainer.described()
     export_protector(trainer.averaged_generator(), parsed.out / "weights", described)
@@ -67,21 +60,8 @@ def _train_protector(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def _train_pixels(parsed: argparse.Namespace) -> dict[str, Any]:
-    trainer = PixelTrainer(
-        PixelTraining(
-            setting=parsed.setting,
-            protector=parsed.protector,
-            pictures=tuple(parsed.pictures),
-            faces=parsed.faces,
-            face_finder=parsed.face_finder,
-            out=parsed.out,
-            face_identities=parsed.face_identities,
-            minutes=parsed.minutes,
-            batch=parsed.batch,
-            seed=parsed.seed,
-            threads=parsed.threads,
-        )
-    )
+    settings = PixelTraining(setting=parsed.setting, protector=parsed.protector, **_common(parsed))
+    trainer = PixelTrainer(settings)
     _run(trainer, parsed)
     described = trainer.described()
     export_pixels(trainer.averaged_networks(), parsed.setting, parsed.out / "weights", described)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.errors import UsageError
 from models.train.augment import Cropper
@@ -24,7 +23,16 @@ from models.train.pixel_networks import HIGH, LOW, PixelNetworks, PixelShape
 from models.train.plots import write_sheet
 from models.train.rate import coded_bits
 from models.train.rotations import random_rotations, rotated, rotated_back
-from models.train.run import Progress, RunState, load, run_for, settings_text
+from models.train.run import (
+    Progress,
+    RunState,
+    card_text,
+    load,
+    mean_weights,
+    run_for,
+    running_mean,
+    scheduled_rate,
+)
 from models.train.samples import load_faces, prepare
 
 logger = logging.getLogger(__name__)
@@ -112,9 +120,7 @@ class PixelTrainer:
         )
         self._protector = _load_generator(settings.protector)
         self.networks = PixelNetworks(self._shape)
-        self.averaged = AveragedModel(
-            self.networks, multi_avg_fn=get_ema_multi_avg_fn(settings.averaging), use_buffers=True
-        )
+        self.averaged = running_mean(self.networks, settings.averaging)
         self._optimizer = torch.optim.AdamW(
             self.networks.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
         )
@@ -134,9 +140,9 @@ class PixelTrainer:
     def train(self, share: float) -> None:
         """One step."""
         settings, state = self._settings, self.state
-        warm_up = min(1.0, (state.step + 1) / 100)
+        rate = scheduled_rate(settings.learning_rate, state.step, share, warm_up_steps=100)
         for group in self._optimizer.param_groups:
-            group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
+            group["lr"] = rate
         clear = self._draw()
         with torch.no_grad():
             drawn = self._protector(*clear)
@@ -225,14 +231,7 @@ class PixelTrainer:
 
     def described(self) -> dict[str, Any]:
         """What goes on the model card: settings, steps, seconds, last figures. No machine's paths."""
-        state = self.state
-        training = {
-            "settings": settings_text(asdict(self._settings)),
-            "steps": state.step,
-            "seconds": round(state.seconds),
-            "figures": {name: round(value, 4) for name, value in state.smooth.items()},
-        }
-        return {"licence": "Apache-2.0", "training": training, "metrics": {}}
+        return card_text(self._settings, self.state, "figures")
 
     def draw_sheet(self, path: Path) -> None:
         """Rows of clear, protected, published, restored, and restored under a wrong key."""
@@ -252,8 +251,7 @@ class PixelTrainer:
                 networks.restore(received, revealed, rotated_back(revealed, key)) for key in (right, wrong)
             ]
         columns = [planes_to_rgb(*planes) for planes in (clear, base, hidden, *restored)]
-        pictures = [(column.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8) for column in columns]
-        write_sheet(path, list(zip(*pictures, strict=True)))
+        write_sheet(path, columns)
 
     def resume(self) -> bool:
         """Continue from the checkpoint in the output folder, if there is one."""
@@ -269,11 +267,6 @@ class PixelTrainer:
 
 def _load_generator(checkpoint: Path) -> Generator:
     """The averaged generator of a protector's run, frozen."""
-    stored = torch.load(checkpoint, weights_only=True)
     generator = Generator()
-    prefix = "module."
-    averaged = {
-        key[len(prefix) :]: value for key, value in stored["averaged"].items() if key.startswith(prefix)
-    }
-    generator.load_state_dict(averaged)
+    generator.load_state_dict(mean_weights(torch.load(checkpoint, weights_only=True)))
     return generator.eval().requires_grad_(False)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
+from torch import Tensor
 
 from base.files import atomic_write
-from models.train.pictures import Image
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +51,10 @@ def plot_history(history: Path, target: Path) -> None:
     temporary.replace(target)
 
 
-def write_sheet(target: Path, rows: Sequence[Sequence[Image]]) -> None:
-    """Write RGB pictures of one size side by side, row by row, as JPEG."""
-    sheet = np.concatenate([np.concatenate(list(row), 1) for row in rows], 0)
+def write_sheet(target: Path, columns: Sequence[Tensor]) -> None:
+    """Write batches of RGB pictures [B, 3, H, W] in 0..1 as JPEG: a row per sample, a column per batch."""
+    side_by_side = torch.cat(list(columns), 3)  # [B, 3, H, W * columns]
+    sheet = (torch.cat(list(side_by_side), 1).permute(1, 2, 0) * 255).numpy().astype(np.uint8)
     good, data = cv2.imencode(target.suffix, sheet[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 88])
     if good:
         atomic_write(target, bytes(data))

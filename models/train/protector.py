@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.errors import UsageError
 from models.train.augment import Crop, Cropper
@@ -22,7 +20,15 @@ from models.train.networks import BANDS, Generator, PatchDiscriminator, Protecte
 from models.train.pictures import Image
 from models.train.plots import write_sheet
 from models.train.rate import coded_bits
-from models.train.run import Progress, RunState, load, run_for, settings_text
+from models.train.run import (
+    Progress,
+    RunState,
+    card_text,
+    load,
+    run_for,
+    running_mean,
+    scheduled_rate,
+)
 from models.train.samples import load_cartoons, load_faces, prepare
 from models.train.teacher import Judge, Teacher, anchor_weights, disagreement
 
@@ -145,9 +151,7 @@ class ProtectorTrainer:
         self._cropper = Cropper(samples, faces, size=settings.crop_size, bands=BANDS, rng=self._rng)
         self._teacher: Judge = teacher or Teacher(settings.teacher)
         self.generator = Generator().to(memory_format=torch.channels_last)
-        self.averaged = AveragedModel(
-            self.generator, multi_avg_fn=get_ema_multi_avg_fn(settings.averaging), use_buffers=True
-        )
+        self.averaged = running_mean(self.generator, settings.averaging)
         self.discriminator = PatchDiscriminator()
         self._optimizer = torch.optim.AdamW(
             self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
@@ -169,9 +173,9 @@ class ProtectorTrainer:
     def train(self, share: float) -> None:
         """One joint step with its finding steps; in the first part of the time only a finding step."""
         settings, state = self._settings, self.state
-        warm_up = min(1.0, (state.step + 1) / 50)
+        rate = scheduled_rate(settings.learning_rate, state.step, share, warm_up_steps=50)
         for group in self._optimizer.param_groups:
-            group["lr"] = settings.learning_rate * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
+            group["lr"] = rate
         if share < settings.finding_share:
             self._find()
             return
@@ -268,14 +272,7 @@ class ProtectorTrainer:
 
     def described(self) -> dict[str, Any]:
         """What goes on the model card: settings, steps, seconds, last losses. No machine's paths."""
-        state = self.state
-        training = {
-            "settings": settings_text(asdict(self._settings)),
-            "steps": state.step,
-            "seconds": round(state.seconds),
-            "losses": {name: round(value, 4) for name, value in state.smooth.items()},
-        }
-        return {"licence": "Apache-2.0", "training": training, "metrics": {}}
+        return card_text(self._settings, self.state, "losses")
 
     def draw_sheet(self, path: Path) -> None:
         """Rows of clear, protected, wanted, and the cell sizes that may remain (bright: coarse)."""
@@ -289,8 +286,7 @@ class ProtectorTrainer:
             batch["target"],
             coarse.expand(-1, 3, -1, -1),
         ]
-        pictures = [(column.permute(0, 2, 3, 1).numpy() * 255).astype(np.uint8) for column in columns]
-        write_sheet(path, list(zip(*pictures, strict=True)))
+        write_sheet(path, columns)
 
     def resume(self) -> bool:
         """Continue from the checkpoint in the output folder, if there is one."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from base.files import atomic_write
 from models.train.plots import plot_history
@@ -115,6 +118,34 @@ def _append(out: Path, state: RunState) -> None:
 def _draw(trainer: Trainer, out: Path) -> None:
     plot_history(out / "history.jsonl", out / "figures.png")
     trainer.draw_sheet(out / "sheet.jpg")
+
+
+def scheduled_rate(highest: float, step: int, share: float, *, warm_up_steps: int) -> float:
+    """Learning rate: a linear start, then a half cosine over the run's time down to a hundredth."""
+    warm_up = min(1.0, (step + 1) / warm_up_steps)
+    return highest * warm_up * (0.5 * (1 + math.cos(math.pi * share)) + 0.01)
+
+
+def running_mean(network: nn.Module, decay: float) -> AveragedModel:
+    """A copy of ``network`` that follows its weights and buffers with an exponential mean."""
+    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
+
+
+def mean_weights(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The running mean in a checkpoint, as a state of the network itself."""
+    prefix = "module."
+    return {key[len(prefix) :]: value for key, value in stored["averaged"].items() if key.startswith(prefix)}
+
+
+def card_text(settings: object, state: RunState, figures: str) -> dict[str, Any]:
+    """What a training tells on a model card; ``figures`` is what its running means are called there."""
+    training = {
+        "settings": settings_text(asdict(cast(Any, settings))),
+        "steps": state.step,
+        "seconds": round(state.seconds),
+        figures: {name: round(value, 4) for name, value in state.smooth.items()},
+    }
+    return {"licence": "Apache-2.0", "training": training, "metrics": {}}
 
 
 def settings_text(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_
 )
 def protector(context: typer.Context) -> int:
     """Train the protector and export its weights; arguments go to models.train unchanged."""
-    return _hand_over("protector", context)
+    return _hand_over(["protector", *context.args])
 
 
 @app.command(
@@ -38,7 +38,7 @@ def protector(context: typer.Context) -> int:
 )
 def pixels(context: typer.Context) -> int:
     """Train the networks that hide the original in the picture; arguments go to models.train unchanged."""
-    return _hand_over("pixels", context)
+    return _hand_over(["pixels", *context.args])
 
 
 @app.command(
@@ -50,16 +50,11 @@ def pixels(context: typer.Context) -> int:
 )
 def quantize(context: typer.Context) -> int:
     """Add an 8-bit gate network, checked against the float one; arguments go to models.train unchanged."""
-    if importlib.util.find_spec("onnx") is None:
-        raise MissingDependency("quantising needs onnx: pip install 'veilcam[train]'")
-    configure_logging("info")
-    module = importlib.import_module("models.train.quantize")
-    return int(module.main(context.args) or 0)
+    return _hand_over(context.args, module="models.train.quantize", needs="onnx")
 
 
-def _hand_over(what: str, context: typer.Context) -> int:
-    if importlib.util.find_spec("torch") is None:
-        raise MissingDependency("training needs torch: pip install 'veilcam[train]'")
+def _hand_over(arguments: list[str], *, module: str = "models.train.command", needs: str = "torch") -> int:
+    if importlib.util.find_spec(needs) is None:
+        raise MissingDependency(f"`veilcam train` needs {needs}: pip install 'veilcam[train]'")
     configure_logging("info")
-    module = importlib.import_module("models.train.command")
-    return int(module.main([what, *context.args]) or 0)
+    return int(importlib.import_module(module).main(arguments) or 0)
