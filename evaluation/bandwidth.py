@@ -15,13 +15,14 @@ from av.video.codeccontext import VideoCodecContext
 from base.frames import ClearFrame, ProtectedFrame
 from codec import AccessUnit, SegmentSealer
 from codec.h264 import ProtectedEncoder
+from codec.planes import to_picture
 from codec.records import SealedMode
 from codec.sealed_encoder import open_sealed_encoder
 from codec.sealer import SealerParams
 from evaluation.bdrate import RatePoint, bd_rate
 from evaluation.camera import SEGMENT_S, code_video, read_clip
 from evaluation.context import Context
-from evaluation.pictures import from_video_frame, to_video_frame
+from evaluation.pictures import from_video_frame
 from evaluation.quality import luma_psnr
 from evaluation.results import Curve, Part, Plot, Row, Table
 from evaluation.statistics import Floats, resampled
@@ -108,7 +109,7 @@ def _x264(frames: Sequence[ClearFrame], rate: Fraction, options: dict[str, str])
         }
         packets = []
         for index, frame in enumerate(frames):
-            picture = to_video_frame(frame)
+            picture = to_picture(frame)
             picture.pts, picture.time_base = index, 1 / rate
             packets += encoder.encode(picture)
         packets += encoder.encode(None)
@@ -126,7 +127,7 @@ def _veilcam(
 ) -> tuple[int, int, list[ProtectedFrame]]:
     """The stream as a recorder gets it: bits of it all, bits of the AV1 packets, the recovered pictures."""
     group = max(1, round(SEGMENT_S * rate))
-    first = to_video_frame(frames[0])
+    first = to_picture(frames[0])
     original = open_sealed_encoder("av1", first, rate=rate, crf=av1_crf)
     camera_key = CameraKey.generate("evaluation")
     recipient, _ = Recipient.generate("evaluation")
@@ -146,7 +147,7 @@ def _veilcam(
         for index, (clear, drawn) in enumerate(zip(frames, protected, strict=True)):
             starts = index % group == 0
             sealed = original.encode(
-                to_video_frame(clear), force_key=starts, time_us=round(index * 1_000_000 / rate)
+                to_picture(clear), force_key=starts, time_us=round(index * 1_000_000 / rate)
             )
             packets += [packet.data for packet in sealed]
             unit = encoder.encode(drawn, force_key=starts)
@@ -161,11 +162,11 @@ def _veilcam(
 def through_sealed(frames: Sequence[ClearFrame], rate: Fraction) -> list[ProtectedFrame]:
     """The original through the sealed layer's AV1 at its defaults, key frames every two seconds."""
     group = max(1, round(SEGMENT_S * rate))
-    original = open_sealed_encoder("av1", to_video_frame(frames[0]), rate=rate)
+    original = open_sealed_encoder("av1", to_picture(frames[0]), rate=rate)
     packets: list[bytes] = []
     for index, frame in enumerate(frames):
         time_us = round(index * 1_000_000 / rate)
-        coded = original.encode(to_video_frame(frame), force_key=index % group == 0, time_us=time_us)
+        coded = original.encode(to_picture(frame), force_key=index % group == 0, time_us=time_us)
         packets += [packet.data for packet in coded]
     packets += [packet.data for packet in original.flush()]
     return _decoded("libdav1d", packets, original.stream.extradata)

@@ -10,7 +10,7 @@ import numpy as np
 
 from analytics.interface import Image
 from base.frames import ClearFrame, ProtectedFrame
-from codec.planes import plane_rows
+from codec.planes import planes_of, to_picture
 
 FrameType = TypeVar("FrameType", ClearFrame, ProtectedFrame)
 
@@ -26,22 +26,14 @@ def from_video_frame(picture: av.VideoFrame, time_us: int = 0) -> ClearFrame:
     """Planes of a decoded picture of any format; an odd last row or column is left out."""
     width, height = picture.width & ~1, picture.height & ~1
     planar = picture if picture.format.name == "yuv420p" else picture.reformat(format="yuv420p")
-    luma, cb, cr = (plane_rows(plane, plane.width).copy() for plane in planar.planes)
+    luma, cb, cr = planes_of(planar)
     half = np.s_[: height // 2, : width // 2]
     return ClearFrame(luma[:height, :width], cb[half], cr[half], time_us)
 
 
-def to_video_frame(frame: ClearFrame | ProtectedFrame) -> av.VideoFrame:
-    """A libav picture with the frame's samples."""
-    picture = av.VideoFrame(frame.width, frame.height, "yuv420p")
-    for plane, samples in zip(picture.planes, (frame.luma_hw, frame.cb_hw, frame.cr_hw), strict=True):
-        plane_rows(plane, samples.shape[1])[:] = samples
-    return picture
-
-
 def to_bgr(frame: ClearFrame | ProtectedFrame) -> Image:
     """The BGR picture of 4:2:0 planes."""
-    return np.asarray(to_video_frame(frame).to_ndarray(format="bgr24"), np.uint8)
+    return np.asarray(to_picture(frame).to_ndarray(format="bgr24"), np.uint8)
 
 
 def resized(image: Image, width: int, height: int) -> Image:

@@ -14,14 +14,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-import numpy as np
 from av.video.frame import VideoFrame
 
 from base.errors import FormatError, KeyUnavailable, MediaError, NoMatchingIdentity, UsageError
 from base.frames import ProtectedFrame
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.pixel_path import PixelKeys, PixelReader, coherence
-from codec.planes import plane_rows
+from codec.planes import planes_of
 from codec.records import SegmentHeader
 from codec.segments import read_segments
 from forensics.canonical import JsonObject
@@ -359,7 +358,5 @@ def read_pictures(path: Path, size: tuple[int, int]) -> Iterator[tuple[Protected
 
 def _protected(frame: VideoFrame, size: tuple[int, int], time_us: int) -> ProtectedFrame:
     planar = frame.reformat(width=size[0], height=size[1], format="yuv420p")
-    luma, cb, cr = (
-        np.ascontiguousarray(plane_rows(plane, plane.width)[: plane.height]) for plane in planar.planes
-    )
+    luma, cb, cr = planes_of(planar)
     return ProtectedFrame(luma, cb, cr, time_us)

@@ -12,7 +12,6 @@ import av
 from av.container.core import Flags
 from av.packet import Packet
 from av.stream import Stream
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from base.errors import MediaError, UsageError
@@ -20,7 +19,7 @@ from base.files import sync_folder
 from base.frames import ClearFrame
 from codec.muxer import MUXER_OF_SUFFIX, temporary_neighbour
 from codec.nal import is_picture_nal, join_annexb, split_annexb
-from codec.planes import plane_rows
+from codec.planes import to_picture
 from forensics.restored import RestoredLabel, RestoredOrigin, label_metadata, label_sei
 
 _TIME_BASE = Fraction(1, 90_000)
@@ -80,10 +79,7 @@ class RestoredWriter:
         """
         if self._first_us is None:
             self._first_us = frame.time_us
-        marked = self._label.apply(frame)
-        picture = VideoFrame(marked.width, marked.height, "yuv420p")
-        for plane, rows in zip(picture.planes, (marked.luma_hw, marked.cb_hw, marked.cr_hw), strict=True):
-            plane_rows(plane, rows.shape[1])[:] = rows
+        picture = to_picture(self._label.apply(frame))
         picture.pts = int((frame.time_us - self._first_us) * _TIME_BASE.denominator / 1_000_000)
         picture.time_base = _TIME_BASE
         self._mux(self._stream.encode(picture))

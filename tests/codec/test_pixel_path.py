@@ -14,7 +14,7 @@ import veilcam
 from base.frames import ClearFrame, ProtectedFrame
 from codec.h264 import ProtectedEncoder
 from codec.pixel_path import PixelHider, PixelReader, changed_cells, coherence
-from codec.planes import plane_rows
+from codec.planes import planes_of
 from keys.schedule import SegmentKeys
 from keys.secret import SecretBytes
 from models import load_protector
@@ -25,10 +25,6 @@ SAMPLE = Path(veilcam.__file__).parent / "assets" / "sample.mp4"
 
 def keys(text: str = "right") -> SegmentKeys:
     return SegmentKeys(SecretBytes(hashlib.sha256(text.encode()).digest()))
-
-
-def planes_of(picture: av.VideoFrame) -> tuple[npt.NDArray[np.uint8], ...]:
-    return tuple(plane_rows(plane, plane.width)[: plane.height].copy() for plane in picture.planes)
 
 
 def decoded(frame: ProtectedFrame, crf: float = 23) -> ProtectedFrame:
