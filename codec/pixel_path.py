@@ -47,7 +47,10 @@ class PixelHider:
         self._rotations = self._base = self._hidden = None
 
     def hide(self, clear: ClearFrame, protected: ProtectedFrame) -> ProtectedFrame:
-        """The picture to publish; ``clear`` and ``protected`` are of one size."""
+        """The picture to publish; ``clear`` and ``protected`` are of one size.
+
+        ``protected`` is looked at again with the next picture: its samples must not be written to.
+        """
         planes = _planes(protected)
         if self._rotations is None or self._base is None or self._hidden is None:
             rows, columns = self._model.grid(protected.height, protected.width)
@@ -58,7 +61,7 @@ class PixelHider:
             changed = changed_cells(self._base, planes)
             if changed.any():
                 self._hidden = self._redrawn(_planes(clear), planes, changed, self._hidden)
-        self._base = Planes(*(plane.copy() for plane in planes))
+        self._base = planes
         return ProtectedFrame(*self._hidden, protected.time_us)
 
     def _drawn(self, clear: Planes, protected: Planes) -> Planes:
@@ -122,20 +125,30 @@ def _cropped(planes: Planes, top: int, bottom: int, left: int, right: int) -> Pl
     return Planes(planes.luma_hw[top:bottom, left:right], planes.cb_hw[half], planes.cr_hw[half])
 
 
+_MAX_ROTATIONS = 8
+"""Of neighbouring segments, among which a reader looks for the one that fits; 8 MB each at 720p `high`."""
+
+
 class PixelReader:
-    """The investigator's side. Keeps the rotations of the last key and size. Not for two threads."""
+    """The investigator's side. Keeps the rotations of the last keys. Not for two threads."""
 
     def __init__(self, model: PixelModel) -> None:
         self._model = model
-        self._cached: tuple[PixelKeys, tuple[int, int], Rotations] | None = None
+        # By key and grid, the least recently used first. A key is held here, so nothing else gets its id.
+        self._drawn: dict[tuple[int, tuple[int, int]], tuple[PixelKeys, Rotations]] = {}
 
     def turn_back(self, revealed: Latents, keys: PixelKeys) -> Latents:
         """Revealed latents under one key, as the codec left them."""
-        grid = revealed.shape[1:]
-        if self._cached is None or self._cached[0] is not keys or self._cached[1] != grid:
-            rotations = Rotations(keys.pixel_stream(), self._model.channels, *grid)
-            self._cached = keys, (grid[0], grid[1]), rotations
-        return self._cached[2].turn_back(revealed)
+        return self._rotations(keys, (revealed.shape[1], revealed.shape[2])).turn_back(revealed)
+
+    def _rotations(self, keys: PixelKeys, grid: tuple[int, int]) -> Rotations:
+        place = id(keys), grid
+        held = self._drawn.pop(place, None)
+        rotations = Rotations(keys.pixel_stream(), self._model.channels, *grid) if held is None else held[1]
+        self._drawn[place] = keys, rotations
+        if len(self._drawn) > _MAX_ROTATIONS:
+            del self._drawn[next(iter(self._drawn))]
+        return rotations
 
     def reveal(self, received: ProtectedFrame) -> Latents:
         """Turned latents, before any key."""
