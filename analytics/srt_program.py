@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from contextlib import suppress
-from typing import BinaryIO, Self, cast
 
+from analytics.piped_program import PipedProgram
 from base.errors import MissingDependency
 
 _QUIET = ("-hide_banner", "-loglevel", "error")
-_END_S = 3.0
 
 
-class SrtProgram:
-    """A running ffmpeg and the pipe to it. Use as a context manager; leaving it ends the program."""
+class SrtProgram(PipedProgram):
+    """A running ffmpeg."""
 
     def __init__(self, url: str, *, sends: bool) -> None:
         """Start it; whether the other side answers is known when bytes flow.
@@ -36,28 +34,11 @@ class SrtProgram:
             way = ["-probesize", "500000", "-i", url, "-c", "copy", "-flush_packets", "1"]
             way += ["-f", "mpegts", "pipe:1"]
         command = [program, *_QUIET, *way]
-        self._process = subprocess.Popen(  # noqa: S603  # no shell; the URL is the operator's own
+        process = subprocess.Popen(  # noqa: S603  # no shell; the URL is the operator's own
             command,
             stdin=subprocess.PIPE if sends else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if sends else subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
-        pipe = self._process.stdin if sends else self._process.stdout
-        self.pipe = cast(BinaryIO, pipe)
-
-    def kill(self) -> None:
-        """End it at once; whoever is blocked in the pipe gets an error or the end. Any thread."""
-        self._process.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self.pipe.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        super().__init__(process, sends=sends)

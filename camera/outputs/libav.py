@@ -21,6 +21,7 @@ from av.container import OutputContainer
 from av.packet import Packet
 from av.stream import Stream
 
+from analytics.piped_program import PipedProgram
 from analytics.srt_program import SrtProgram
 from base.errors import MediaError, VeilError
 from camera.broadcast import Broadcast, QueueLimits, WhenFull
@@ -65,7 +66,7 @@ class LibavOutput:
         self._units = self._bytes = self._reconnects = 0
         self._error = ""
         self._busy_since_s: float | None = None
-        self._program: SrtProgram | RtspProgram | None = None
+        self._program: PipedProgram | None = None
         name = f"veilcam-publish-{target.protocol.value}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._watch = threading.Thread(target=self._watch_stalls, name=f"{name}-watch", daemon=True)
@@ -144,7 +145,7 @@ class LibavOutput:
     @contextmanager
     def _carrier(self) -> Iterator[None]:
         """The process that speaks the protocol."""
-        program: SrtProgram | RtspProgram
+        program: PipedProgram
         if self._target.protocol is Protocol.SRT:
             program = SrtProgram(self._target.url, sends=True)
         else:

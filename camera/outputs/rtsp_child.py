@@ -9,6 +9,8 @@ The URL is the first line of standard input: it may hold a password, and command
 from __future__ import annotations
 
 import sys
+from io import BufferedReader
+from typing import cast
 
 import av
 
@@ -17,13 +19,24 @@ _MAX_URL_BYTES = 4096
 _OPTIONS = {"rtsp_transport": "tcp"}
 
 
+class _AsItComes:
+    """Input as it comes: libav asks for blocks of 32 KiB, which a quiet stream takes a second to fill."""
+
+    def __init__(self, data: BufferedReader) -> None:
+        self._data = data
+
+    def read(self, count: int) -> bytes:
+        """What is there, at least one byte; nothing at the end."""
+        return self._data.read1(count)
+
+
 def main() -> int:
     """Publish until the input ends; 0 then, 1 with a line on standard error if the server fails."""
-    data = sys.stdin.buffer
+    data = cast(BufferedReader, sys.stdin.buffer)
     url = data.readline(_MAX_URL_BYTES).decode().rstrip("\n")
     try:
         with (
-            av.open(data, "r", format="mpegts", options={"probesize": "500000"}) as source,
+            av.open(_AsItComes(data), "r", format="mpegts", options={"probesize": "500000"}) as source,
             av.open(url, "w", format="rtsp", container_options=_OPTIONS) as target,
         ):
             taken = source.streams.video[0]

@@ -6,25 +6,26 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, cast
 
-_END_S = 3.0
+from analytics.piped_program import PipedProgram
+
 _MAX_REASON_BYTES = 400
 
 
-class RtspProgram:
-    """A running publisher and the pipe to it. Use as a context manager; leaving it ends the process."""
+class RtspProgram(PipedProgram):
+    """A running publisher; ``reason`` is what it said last."""
 
     def __init__(self, url: str) -> None:
         """Start it; whether the server answers is known when bytes flow."""
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "camera.outputs.rtsp_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             bufsize=0,
         )
-        self.pipe = cast(BinaryIO, self._process.stdin)
+        super().__init__(process, sends=True)
         self.reason = ""
         # What it says must be read while it runs: a full pipe would stop it.
         self._listener = threading.Thread(target=self._listen, name="veilcam-rtsp-reason", daemon=True)
@@ -32,21 +33,8 @@ class RtspProgram:
         with suppress(OSError):
             self.pipe.write(url.encode() + b"\n")
 
-    def kill(self) -> None:
-        """End it at once; whoever is blocked in the pipe gets an error. Any thread."""
-        self._process.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self.pipe.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        super().__exit__()
         self._listener.join()
 
     def _listen(self) -> None:
