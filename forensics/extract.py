@@ -36,8 +36,8 @@ _MAX_WITHOUT_STREAMS = 4
 _Opened: TypeAlias = tuple[Candidate, OpenedSegment]
 
 
-class Extraction:
-    """Runs once: `write`, then look at what it did.
+class Reading:
+    """One reading that opens what the plan says, and what came of it.
 
     Attributes:
         rows: what became of each planned segment.
@@ -64,14 +64,18 @@ class Extraction:
         self.notes: list[str] = []
 
     @property
-    def tracks(self) -> tuple[TrackDigest, ...]:
-        """Hashes of the output's tracks."""
-        return tuple(track.digest() for track in self._hashes.values())
-
-    @property
     def recipient_ids(self) -> tuple[str, ...]:
         """Identities that opened something, in hexadecimal."""
         return self._source.used_ids
+
+
+class Extraction(Reading):
+    """Writes the packets as they were sealed. Runs once: `write`, then look at what it did."""
+
+    @property
+    def tracks(self) -> tuple[TrackDigest, ...]:
+        """Hashes of the output's tracks."""
+        return tuple(track.digest() for track in self._hashes.values())
 
     def write(self, path: Path) -> bool:
         """Write the output to ``path``; False if there was nothing to write.

@@ -24,7 +24,7 @@ from codec.segments import SegmentView
 from codec.stream_info import clock_of
 from codec.unseal import OpenedSegment, open_segment
 from forensics.decode_report import OpenedRow, Outcome, TrackDigest
-from forensics.extract import TrackHash, planned_views, problem_texts, segment_keys, trusted_view
+from forensics.extract import Reading, TrackHash, planned_views, problem_texts, segment_keys, trusted_view
 from forensics.input_file import Advance, Evidence
 from forensics.plan import Candidate, Plan
 from forensics.region_choice import ResolvedChoice
@@ -55,8 +55,8 @@ class _Split:
     closed: frozenset[int]  # asked for, and not opened by the keys
 
 
-class RegionExtraction:
-    """Runs once: `write`, then look at what it did; attributes as of `forensics.extract.Extraction`."""
+class RegionExtraction(Reading):
+    """Shows regions over the protected video. Runs once: `write`, then look at what it did."""
 
     def __init__(
         self,
@@ -68,29 +68,16 @@ class RegionExtraction:
         *,
         choice: ResolvedChoice,
     ) -> None:
-        self._evidence = evidence
-        self._plan = plan
-        self._source = source
+        super().__init__(evidence, plan, source, limits, advance)
         self._choice = choice
-        self._limits = limits
-        self._advance = advance
-        self._hashes: dict[int, TrackHash] = {}
         self._tiles: dict[int, SealedStream] = {}
         self._recovered: list[Recovered] = []
         self._is_lossless = False
-        self.rows: list[OpenedRow] = []
-        self.delivered: list[Candidate] = []
-        self.notes: list[str] = []
 
     @property
     def tracks(self) -> tuple[TrackDigest, ...]:
         """Hashes of the tiles (by the region's number) and of the sound, as the camera sealed them."""
         return tuple(self._hashes[index].digest() for index in sorted(self._hashes))
-
-    @property
-    def recipient_ids(self) -> tuple[str, ...]:
-        """Identities that opened something, in hexadecimal."""
-        return self._source.used_ids
 
     @property
     def report(self) -> RegionReport:
