@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,19 +107,10 @@ async def _run(url: str, keys: KeySource, options: LiftOptions, port: int, outpu
     from codec.unseal import OpenedSegment
     from forensics.ledger import Ledger, default_ledger_path
     from forensics.lift import Lift
+    from veilcam.cli.signals import stop_event
     from veilcam.lift_server import LiftServer
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        stop.set()
-
-    with suppress(RuntimeError, ValueError):  # not on the main thread
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, end)
+    stop = stop_event()
     server = LiftServer(port)
     await server.start()
     announced = False

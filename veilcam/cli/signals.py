@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -32,6 +33,22 @@ def ending_in_order(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def stop_event() -> asyncio.Event:
+    """An event of the running loop that the first signal sets; a second one has its usual effect."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+        stop.set()
+
+    with suppress(RuntimeError, ValueError):  # not on the main thread
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, end)
+    return stop
 
 
 @contextmanager

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -116,20 +115,10 @@ async def _receive(
     stream: Subscription, recorder: UnitRecorder | None, detector: UnitDetector | None, seconds: float | None
 ) -> Received:
     """Receive until the end or the first signal; the second signal has its usual effect."""
+    from veilcam.cli.signals import stop_event
     from veilcam.subscriber import receive
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        stop.set()
-
-    with suppress(RuntimeError, ValueError):  # not on the main thread
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, end)
-    return await receive(stream, recorder=recorder, detector=detector, seconds=seconds, stop=stop)
+    return await receive(stream, recorder=recorder, detector=detector, seconds=seconds, stop=stop_event())
 
 
 def _detector(name: str | None, output: Output) -> UnitDetector | None:

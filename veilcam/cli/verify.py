@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -215,21 +213,19 @@ def _live(
 ) -> tuple[dict[str, Any], int]:
     from analytics.subscribe import SubscribeOptions, subscribe
     from forensics.verify_live import LiveOptions, verify_live
+    from veilcam.cli.signals import stop_event
 
     def show(row: SegmentRow) -> None:
         output.say(f"{row.name:<14}{row.verdict.name:<13}{row.letters[:60]}")
 
     async def run() -> LiveReport:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        with suppress(RuntimeError, ValueError):  # not on the main thread
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, stop.set)
         stream = subscribe(
             url, token=os.environ.get("VEILCAM_TOKEN"), options=SubscribeOptions(reconnect=False)
         )
         options = LiveOptions(max_age_s=max_age_s)
-        return await verify_live(stream, public, seconds=seconds, stop=stop, on_segment=show, options=options)
+        return await verify_live(
+            stream, public, seconds=seconds, stop=stop_event(), on_segment=show, options=options
+        )
 
     found = asyncio.run(run())
     output.say(found.text())
