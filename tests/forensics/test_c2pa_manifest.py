@@ -9,7 +9,7 @@ from forensics.c2pa_manifest import add_manifest, read_manifest
 from forensics.decode import decode
 from forensics.ledger import Ledger
 from tests.forensics.recordings import Recording, payloads
-from tests.support.authority import Arguments, openssl
+from tests.support.authority import make_certificate
 
 pytest.importorskip("c2pa", reason="needs the c2pa extra")
 
@@ -23,44 +23,9 @@ _LEAF = (
 def credentials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A chain and a key, as a certificate authority would give them to an organisation."""
     folder = tmp_path_factory.mktemp("c2pa")
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    root: Arguments = [
-        "req",
-        "-x509",
-        *key,
-        "-keyout",
-        folder / "root.key",
-        "-out",
-        folder / "root.pem",
-        "-days",
-        "30",
-    ]
-    openssl(*root, "-subj", "/O=tests/CN=root", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    request: Arguments = ["req", *key, "-keyout", folder / "leaf.key", "-out", folder / "leaf.csr"]
-    openssl(*request, "-subj", "/O=tests/CN=custodian")
-    (folder / "ext").write_text(_LEAF)
-    sign = [
-        "x509",
-        "-req",
-        "-in",
-        folder / "leaf.csr",
-        "-CA",
-        folder / "root.pem",
-        "-CAkey",
-        folder / "root.key",
-    ]
-    openssl(
-        *map(str, sign),
-        "-CAcreateserial",
-        "-extfile",
-        folder / "ext",
-        "-days",
-        "20",
-        "-out",
-        folder / "leaf.pem",
-    )
+    root = make_certificate(folder, "leaf", "/O=tests/CN=custodian", _LEAF)
     chain = folder / "chain.pem"
-    chain.write_bytes((folder / "leaf.pem").read_bytes() + (folder / "root.pem").read_bytes())
+    chain.write_bytes((folder / "leaf.pem").read_bytes() + root.read_bytes())
     return chain, folder / "leaf.key"
 
 

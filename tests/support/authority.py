@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-Arguments = list[str | Path]
-
 _CONFIG = """
 [tsa]
 default_tsa = it
@@ -32,48 +30,27 @@ def openssl(*arguments: str | Path) -> None:
     subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=30)
 
 
+def make_certificate(folder: Path, name: str, subject: str, extensions: str) -> Path:
+    """A root and one certificate under it, as NAME.pem and NAME.key beside root.pem; the root's path."""
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    root = folder / "root.pem"
+    itself = ("-subj", "/O=tests/CN=root", "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-days", "30")
+    openssl("req", "-x509", *key, "-keyout", folder / "root.key", "-out", root, *itself)
+    asked = folder / f"{name}.csr"
+    openssl("req", *key, "-keyout", folder / f"{name}.key", "-out", asked, "-subj", subject)
+    (folder / "ext").write_text(extensions)
+    by = ("-CA", root, "-CAkey", folder / "root.key", "-CAcreateserial", "-extfile", folder / "ext")
+    openssl("x509", "-req", "-in", asked, *by, "-days", "20", "-out", folder / f"{name}.pem")
+    return root
+
+
 def make_authority(folder: Path) -> Path:
     """Keys and certificates of an authority; the root's path."""
     folder.mkdir()
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    root: Arguments = [
-        "req",
-        "-x509",
-        *key,
-        "-keyout",
-        folder / "root.key",
-        "-out",
-        folder / "root.pem",
-        "-days",
-        "30",
-    ]
-    openssl(*root, "-subj", "/CN=test root", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    request: Arguments = ["req", *key, "-keyout", folder / "tsa.key", "-out", folder / "tsa.csr"]
-    openssl(*request, "-subj", "/O=tests/CN=test authority")
-    (folder / "ext").write_text(_EXTENSIONS)
-    sign = [
-        "x509",
-        "-req",
-        "-in",
-        folder / "tsa.csr",
-        "-CA",
-        folder / "root.pem",
-        "-CAkey",
-        folder / "root.key",
-    ]
-    openssl(
-        *map(str, sign),
-        "-CAcreateserial",
-        "-extfile",
-        folder / "ext",
-        "-days",
-        "30",
-        "-out",
-        folder / "tsa.pem",
-    )
+    root = make_certificate(folder, "tsa", "/O=tests/CN=test authority", _EXTENSIONS)
     (folder / "serial").write_text("01")
     (folder / "tsa.cnf").write_text(_CONFIG.format(folder=folder))
-    return folder / "root.pem"
+    return root
 
 
 @contextmanager
@@ -84,7 +61,14 @@ def serving_stamps(folder: Path) -> Iterator[str]:
         def do_POST(self) -> None:
             query = self.rfile.read(int(self.headers["Content-Length"]))
             (folder / "query").write_bytes(query)
-            reply: Arguments = ["ts", "-reply", "-config", folder / "tsa.cnf", "-queryfile", folder / "query"]
+            reply: list[str | Path] = [
+                "ts",
+                "-reply",
+                "-config",
+                folder / "tsa.cnf",
+                "-queryfile",
+                folder / "query",
+            ]
             openssl(*reply, "-out", folder / "reply")
             answer = (folder / "reply").read_bytes()
             self.send_response(200)
