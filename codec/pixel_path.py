@@ -126,7 +126,8 @@ def _cropped(planes: Planes, top: int, bottom: int, left: int, right: int) -> Pl
 
 
 _MAX_ROTATIONS = 8
-"""Of neighbouring segments, among which a reader looks for the one that fits; 8 MB each at 720p `high`."""
+_MAX_ROTATION_BYTES = 256 * 1024 * 1024
+"""Of neighbouring segments, among which a reader looks for the one that fits; fewer than 8 from 4K on."""
 
 
 class PixelReader:
@@ -146,7 +147,8 @@ class PixelReader:
         held = self._drawn.pop(place, None)
         rotations = Rotations(keys.pixel_stream(), self._model.channels, *grid) if held is None else held[1]
         self._drawn[place] = keys, rotations
-        if len(self._drawn) > _MAX_ROTATIONS:
+        most = min(_MAX_ROTATIONS, max(1, _MAX_ROTATION_BYTES // rotations.num_bytes))
+        while len(self._drawn) > most:
             del self._drawn[next(iter(self._drawn))]
         return rotations
 

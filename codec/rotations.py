@@ -34,6 +34,11 @@ class Rotations:
             normal = _gaussians(stream, count * channels * (channels + 1) // 2)
             self._matrices[start : start + count] = _haar(normal.reshape(count, -1), channels)
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory that they take."""
+        return self._matrices.nbytes
+
     def turn(self, latents_chw: Float) -> Float:
         """R z in every cell of [C, rows, columns]."""
         return self._applied("pij,jp->ip", latents_chw)

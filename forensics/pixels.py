@@ -16,7 +16,7 @@ from pathlib import Path
 import av
 from av.video.frame import VideoFrame
 
-from base.errors import FormatError, KeyUnavailable, MediaError, NoMatchingIdentity, UsageError
+from base.errors import FormatError, KeyUnavailable, Malformed, MediaError, NoMatchingIdentity, UsageError
 from base.frames import ProtectedFrame
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.pixel_path import PixelKeys, PixelReader, coherence
@@ -37,7 +37,10 @@ from models.pixels import Latents, PixelModel, load_pixel_model
 MIN_COHERENCE = 12.0
 """Standard deviations above a wrong key's. Trying a million keys on a million pictures would not reach it."""
 
-_MAX_SIDE = 16_384
+_MAX_SIDE = 8_192
+"""Luma pixels. A header may be anybody's, and rotations take memory by its size."""
+
+_LEAST_STEP_US = 1_000  # between two pictures, where the container's times repeat or run back
 _MAX_HEADERS = 500_000
 _NEAR = 3  # headers on either side that are tried before all others
 
@@ -112,6 +115,7 @@ def restore_pixels(
 
     Raises:
         UsageError: no header is at hand, they name networks that are not installed, or a bad output name.
+        Malformed: they name a size that cannot be.
         NoMatchingIdentity: no key at hand is for these headers; the attempt is in the ledger.
         MediaError: the input cannot be read, or the output not written.
     """
@@ -126,9 +130,10 @@ def restore_pixels(
             f"{where}: no segment header with a pixel path; "
             "name a copy or sidecar that still has them (--headers-from)"
         )
+    size = _size_of(headers)
     model = _model_for(headers, options.threads)
     with Evidence(path) as evidence:
-        job = _Job(evidence, out, source, headers=headers, model=model, options=options)
+        job = _Job(evidence, out, source, headers=headers, size=size, model=model, options=options)
         return job.run(ledger or Ledger(default_ledger_path()), advance or (lambda _: None))
 
 
@@ -217,6 +222,7 @@ class _Job:
         source: KeySource,
         *,
         headers: dict[int, SegmentHeader],
+        size: tuple[int, int],
         model: PixelModel,
         options: RestoreOptions,
     ) -> None:
@@ -224,6 +230,7 @@ class _Job:
         self._out = out
         self._source = source
         self._headers = headers
+        self._size = size
         self._model = model
         self._options = options
         self._digest = evidence.describe()
@@ -266,7 +273,7 @@ class _Job:
         frames: list[PixelFrame] = []
         writer: RestoredWriter | None = None
         try:
-            for picture, share in read_pictures(self._evidence.path, _size_of(self._headers)):
+            for picture, share in read_pictures(self._evidence.path, self._size):
                 revealed = reader.reveal(picture)
                 found = finder.find(revealed)
                 time_us = clock.time(picture.time_us, None if found is None else found.place)
@@ -328,14 +335,19 @@ class _Clock:
 
 def _size_of(headers: dict[int, SegmentHeader]) -> tuple[int, int]:
     first = headers[min(headers)]
-    return first.width, first.height
+    size = first.width, first.height
+    if not all(2 <= side <= _MAX_SIDE and side % 2 == 0 for side in size):
+        raise Malformed(
+            f"header: pictures of {first.width}x{first.height}, expected even sides up to {_MAX_SIDE}"
+        )
+    return size
 
 
 def read_pictures(path: Path, size: tuple[int, int]) -> Iterator[tuple[ProtectedFrame, float]]:
     """Decode a video of any codec, scaled back to ``size`` (width, height) where somebody scaled it.
 
     Yields:
-        The picture with its time in the container (microseconds from the first), and the share done.
+        The picture with its time in the container (microseconds from the first, rising), and the share done.
 
     Raises:
         MediaError: not a video, or nothing decodes.
@@ -345,13 +357,15 @@ def read_pictures(path: Path, size: tuple[int, int]) -> Iterator[tuple[Protected
             stream = container.streams.video[0]
             total = float(container.duration or 0) / av.time_base
             first: Fraction | None = None
+            time_us = -_LEAST_STEP_US
             for frame in container.decode(stream):
                 if frame.width > _MAX_SIDE or frame.height > _MAX_SIDE:
                     raise MediaError(f"{path.name}: {frame.width}x{frame.height} is too large")
                 shown = Fraction(0) if frame.pts is None else frame.pts * (frame.time_base or Fraction(1))
                 first = shown if first is None else first
                 share = min(1.0, float(shown - first) / total) if total else 0.0
-                yield _protected(frame, size, int((shown - first) * 1_000_000)), share
+                time_us = max(int((shown - first) * 1_000_000), time_us + _LEAST_STEP_US)
+                yield _protected(frame, size, time_us), share
     except (av.FFmpegError, IndexError) as error:
         raise MediaError(f"{path.name}: cannot be decoded: {error}") from error
 

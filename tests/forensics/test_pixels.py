@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import av
 import pytest
 
-from base.errors import NoMatchingIdentity, UsageError
+from base.errors import FormatError, NoMatchingIdentity, UsageError
 from camera.protect_file import protect_file
 from camera.publisher import CodingOptions
 from forensics.ledger import Ledger
 from forensics.pixel_report import PixelOutcome
-from forensics.pixels import RestoreOptions, read_headers, report_path, restore_pixels
+from forensics.pixels import RestoreOptions, read_headers, read_pictures, report_path, restore_pixels
 from forensics.restored import NotEvidence, Sign, find_label, refuse_restored
 from keys import EpochRing, Identity
 from keys.source import IdentityKeys
@@ -165,3 +165,48 @@ def test_a_video_with_nothing_hidden_is_reported_unreadable(
     assert report.exit_code == 3
     assert report.output is None
     assert report.count(PixelOutcome.UNREADABLE) == RATE
+
+
+def test_footage_that_was_shown_twice_in_another_order_is_restored_as_it_is(
+    recording: Hidden, ledger: Ledger, tmp_path: Path
+) -> None:
+    first, last, both = tmp_path / "first.mp4", tmp_path / "last.mp4", tmp_path / "both.mp4"
+    coding = ("-c:v", "libx264", "-crf", "18")
+    ffmpeg("-ss", "3", "-i", str(recording.path), *coding, str(last))
+    ffmpeg("-t", "1", "-i", str(recording.path), *coding, str(first))
+    listed = tmp_path / "list.txt"
+    listed.write_text("".join(f"file '{path.name}'\n" for path in (last, first, last)))
+    ffmpeg("-f", "concat", "-i", str(listed), *coding, str(both))
+    report = restore_pixels(
+        both,
+        tmp_path / "out.mp4",
+        IdentityKeys([recording.identity]),
+        ledger=ledger,
+        options=RestoreOptions(headers_from=recording.path),
+    )
+    assert report.exit_code == 0
+    assert count_pictures(tmp_path / "out.mp4") == len(report.frames) == count_pictures(both)
+    segments = [frame.segment or 0 for frame in report.frames]
+    assert segments[0] > segments[len(segments) // 2] < segments[-1]
+
+
+@pytest.mark.parametrize("size", [(2**32 - 1, 2**32 - 1), (0, 128), (191, 128), (16_384, 64)])
+def test_a_header_of_a_size_that_cannot_be_is_refused_before_memory_is_taken(
+    recording: Hidden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    forged = {0: replace(read_headers(recording.path)[0], width=size[0], height=size[1])}
+    monkeypatch.setattr("forensics.pixels.read_headers", lambda *_: forged)
+    with pytest.raises(FormatError, match="expected even sides"):
+        restore_pixels(recording.path, tmp_path / "out.mp4", IdentityKeys([recording.identity]))
+    assert not (tmp_path / "out.mp4").exists()
+
+
+def test_times_that_repeat_or_run_back_rise_again(recording: Hidden, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.mkv"
+    ffmpeg(
+        *("-i", str(recording.path), "-t", "1", "-c:v", "ffv1"),
+        *("-bsf:v", "setts=ts=if(eq(mod(N\\,4)\\,3)\\,0\\,PTS)", str(odd)),
+    )
+    times = [picture.time_us for picture, _ in read_pictures(odd, (WIDTH, HEIGHT))]
+    assert len(times) >= 8
+    assert times == sorted(set(times))
