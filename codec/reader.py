@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,13 @@ from base.errors import LimitExceeded, Malformed, Truncated, UnknownVersion
 
 CRITICAL = 0x80
 TLV_HEAD = struct.Struct(">BI")
+_RUN_OF_FF = re.compile(rb"\xff*")
+
+
+def end_of_ff(data: bytes, offset: int) -> int:
+    """Return where the run of 0xFF, perhaps an empty one, that begins at ``offset`` ends."""
+    found = _RUN_OF_FF.match(data, offset)
+    return offset if found is None else found.end()
 
 
 class Reader:
@@ -50,6 +58,20 @@ class Reader:
             message = f"{self.what}: {field} is {value}, limit is {maximum}"
             raise LimitExceeded(message)
         return value
+
+    def skip_ff(self, field: str) -> int:
+        """Pass over a run of 0xFF, perhaps an empty one, and return its length.
+
+        Raises:
+            Truncated: nothing follows it.
+        """
+        end = end_of_ff(self._data, self._offset)
+        if end == len(self._data):
+            message = f"{self.what}: {field} at offset {self._offset} has no end"
+            raise Truncated(message)
+        length = end - self._offset
+        self._offset = end
+        return length
 
     def i64(self, field: str) -> int:
         """A big-endian signed 64-bit integer."""

@@ -54,3 +54,15 @@ def test_only_critical_unknown_records_are_refused() -> None:
     refuse_critical(0x7F, "META")
     with pytest.raises(UnknownVersion, match="0x80"):
         refuse_critical(0x80, "META")
+
+
+@given(st.integers(0, 300), st.binary(max_size=5))
+def test_a_run_of_ff_ends_at_the_first_other_byte(length: int, after: bytes) -> None:
+    rest = after.lstrip(b"\xff")
+    reader = Reader(b"\xff" * length + rest, "test")
+    if rest:
+        assert reader.skip_ff("size") == length
+        assert reader.take(reader.remaining, "rest") == rest
+    else:
+        with pytest.raises(Truncated, match="size at offset 0 has no end"):
+            reader.skip_ff("size")
