@@ -40,12 +40,18 @@ class DetectorConfig:
         max_overlap_iou: of two boxes of one class that overlap more, the weaker is dropped.
         max_detections: at most so many per picture, the strongest first.
         threads: CPU threads of the run-time; None leaves it to the run-time.
+        any_size: look at a picture at its own size, so that the cost is proportional to its pixels (tiles);
+            otherwise YOLOX scales every picture to the one size that its file declares. YOLOX then needs the
+            extra ``worker``.
+        max_side: with ``any_size``, pictures with a longer side (pixels) are scaled down; None: 4096.
     """
 
     min_score: float = 0.3
     max_overlap_iou: float = 0.5
     max_detections: int = 300
     threads: int | None = None
+    any_size: bool = False
+    max_side: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("min_score", self.min_score), ("max_overlap_iou", self.max_overlap_iou)):
@@ -54,6 +60,9 @@ class DetectorConfig:
                 raise UsageError(message)
         if self.max_detections < 1 or (self.threads is not None and self.threads < 1):
             raise UsageError("max_detections and threads: expected at least 1")
+        if self.max_side is not None and not 32 <= self.max_side <= 4096:
+            message = f"max_side: expected 32 to 4096 pixels, got {self.max_side}"
+            raise UsageError(message)
 
 
 def check_image(frame_bgr_hwc: Image) -> tuple[int, int]:

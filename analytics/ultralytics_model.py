@@ -54,6 +54,7 @@ class UltralyticsDetector:
             conf=max(self._config.min_score, 1e-3),
             iou=self._config.max_overlap_iou,
             max_det=self._config.max_detections,
+            **self._size(height, width),
             verbose=False,
         )
         boxes = result.boxes.cpu().numpy()
@@ -64,6 +65,13 @@ class UltralyticsDetector:
             self._names,
         )
         return found.clipped(width, height)
+
+    def _size(self, height: int, width: int) -> dict[str, list[int]]:
+        """The input that suits the picture, if any size will do; else the model's own."""
+        if not self._config.any_size:
+            return {}
+        ratio = min(1.0, (self._config.max_side or 4096) / max(height, width))
+        return {"imgsz": [-(-max(1, round(side * ratio)) // 32) * 32 for side in (height, width)]}
 
 
 def _import_yolo(model: str) -> Callable[..., Any]:

@@ -94,24 +94,34 @@ class YoloxDetector:
         return tuple(f"class_{index}" for index in range(num_classes))
 
 
-def open_session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:
-    """A CPU session of the ONNX file at ``path``.
+def open_session(
+    model: Path | bytes, threads: int | None, name: str | None = None
+) -> onnxruntime.InferenceSession:
+    """A CPU session of an ONNX file, or of its bytes.
+
+    Args:
+        model: the file, or what it holds.
+        threads: of the run-time; None leaves it to the run-time.
+        name: what messages call it; the file's name if None.
 
     Raises:
         UsageError: no such file.
         Malformed: ONNX Runtime cannot load it.
     """
-    if not path.is_file():
-        message = f"{path}: no such model file"
+    if isinstance(model, Path) and not model.is_file():
+        message = f"{model}: no such model file"
         raise UsageError(message)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or 0
+    options.enable_mem_pattern = isinstance(model, Path)  # else one plan is kept for every size that came by
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the camera needs the cores too
+    source = model if isinstance(model, bytes) else str(model)
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but Exception
-        message = f"{path.name}: not a model that ONNX Runtime can load: {str(error)[:200]}"
+        name = name or (model.name if isinstance(model, Path) else "model")
+        message = f"{name}: not a model that ONNX Runtime can load: {str(error)[:200]}"
         raise Malformed(message) from error
 
 
