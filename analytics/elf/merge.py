@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.detections import Detections
+from analytics.elf.cutting import CUT_PX
 from analytics.elf.types import Tile
 from analytics.interface import DetectorConfig
 from analytics.suppression import suppress
 from base.errors import UsageError
 
-CUT_PX = 3.0  # in sent pixels: a box that ends so near to an inner border may go on beyond it
 COVERED = 0.6  # a cut box that lies so far within a whole one of its class is a piece of it
 _Boxes = npt.NDArray[np.float64]
 _Mask = npt.NDArray[np.bool_]
@@ -24,9 +24,9 @@ def merge(
 ) -> Detections:
     """What was found in the whole frame, whatever the order of ``parts``.
 
-    Boxes are moved and scaled to the frame. A box that ends at a tile's inner border is a piece of an object: it
-    gives way to a whole box of its class; pieces that fit together across a border become one box. Of what
-    then overlaps, tiles sent at a larger scale come first, then higher scores.
+    Boxes are moved and scaled to the frame. A box that ends at a tile's inner border is a piece of an object:
+    it gives way to a whole box of its class; pieces that fit together across a border become one box. Of
+    what then overlaps, tiles sent at a larger scale come first, then higher scores.
 
     Args:
         frame_wh: width and height of the frame in pixels.

@@ -124,6 +124,8 @@ class Policy:
         max_tiles: in one frame.
         min_side: scale tiles down as far as the smaller side of every object in them keeps so many pixels;
             0 sends everything at full size.
+        scales: those that tiles may be sent at, rising to 1.
+        local_detector: the camera can detect what no worker may see; without it such objects are skipped.
     """
 
     max_share: float = 1.0
@@ -135,6 +137,8 @@ class Policy:
     bytes_per_pixel: float = 0.15
     max_tiles: int = 64
     min_side: int = 0
+    scales: tuple[float, ...] = (0.25, 0.375, 0.5, 0.75, 1.0)
+    local_detector: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_share <= 1 or not 0 < self.look_scale <= 1:
@@ -147,6 +151,14 @@ class Policy:
             raise UsageError(
                 "policy: expected stride and max_tiles of at least 1, margin and min_side of at least 0"
             )
+        if (
+            not self.scales
+            or self.scales[-1] != 1
+            or min(self.scales) <= 0
+            or sorted(self.scales) != [*self.scales]
+        ):
+            message = f"policy: expected scales that rise to 1, got {self.scales}"
+            raise UsageError(message)
         if not 0 < self.bytes_per_pixel <= 16:
             message = f"policy: expected bytes_per_pixel above 0, at most 16, got {self.bytes_per_pixel}"
             raise UsageError(message)

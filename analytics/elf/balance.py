@@ -1,0 +1,153 @@
+"""Which worker gets which tile: the slowest one's finish time is made as small as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analytics.elf.cost import Bench
+from analytics.elf.grouping import Group
+
+_MAX_STEPS = 48
+_LEAST_GAIN = 1e-9
+
+
+@dataclass(slots=True)
+class Shared:
+    """Tiles by worker, in the order of the benches, and what no worker may see."""
+
+    given: list[list[Group]]
+    refused: list[Group]
+
+
+def share_out(groups: Sequence[Group], benches: Sequence[Bench]) -> Shared:
+    """Give every tile to a worker.
+
+    First the longest ones, each to where it ends first (LPT; Graham 1969, for unequal machines). Then, while
+    the slowest worker's time falls, one of its tiles moves, changes places with a smaller one or is split.
+    A tile that fits in nobody's share is split; a single object that fits in nobody's is refused.
+
+    Args:
+        groups: tiles.
+        benches: workers; their ``busy_s`` and ``room_px`` are changed.
+    """
+    shared = Shared([[] for _ in benches], [])
+    waiting = sorted(groups, key=_size)
+    while waiting:
+        tile = waiting.pop()
+        owner = _first_to_finish(tile, benches)
+        if owner is not None:
+            _give(shared, benches, owner, tile)
+        elif tile.parts:
+            waiting = sorted([*waiting, *tile.parts], key=_size)
+        else:
+            shared.refused.append(tile)
+    for _ in range(_MAX_STEPS):
+        if not _improve(shared, benches):
+            break
+    return shared
+
+
+def _size(tile: Group) -> tuple[float, tuple[int, ...]]:
+    return tile.sent_px, tile.members
+
+
+def _first_to_finish(tile: Group, benches: Sequence[Bench]) -> int | None:
+    best, best_s = None, float("inf")
+    for index, bench in enumerate(benches):
+        finish_s = bench.busy_s + bench.tile_s + tile.sent_px * bench.pixel_s
+        if finish_s < best_s and tile.seen_px <= bench.room_px:
+            best, best_s = index, finish_s
+    return best
+
+
+def _give(shared: Shared, benches: Sequence[Bench], owner: int, tile: Group) -> None:
+    shared.given[owner].append(tile)
+    benches[owner].give(tile.sent_px, tile.seen_px)
+
+
+def _take(shared: Shared, benches: Sequence[Bench], owner: int, tile: Group) -> None:
+    shared.given[owner].remove(tile)
+    benches[owner].take(tile.sent_px, tile.seen_px)
+
+
+def _improve(shared: Shared, benches: Sequence[Bench]) -> bool:
+    """One step that makes the slowest worker end earlier and none end later than it did."""
+    slowest = max(range(len(benches)), key=lambda index: benches[index].busy_s)
+    if not shared.given[slowest]:
+        return False
+    limit_s = benches[slowest].busy_s - _LEAST_GAIN
+    step = (
+        _move(shared, benches, slowest, limit_s)
+        or _swap(shared, benches, slowest, limit_s)
+        or _split(shared, benches, slowest, limit_s)
+    )
+    if not step:
+        return False
+    for owner, tile in step[0]:
+        _take(shared, benches, owner, tile)
+    for owner, tile in step[1]:
+        _give(shared, benches, owner, tile)
+    return True
+
+
+_Changes = list[tuple[int, Group]]
+_Step = tuple[_Changes, _Changes]  # taken away, given
+
+
+def _move(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float) -> _Step | None:
+    best: _Step | None = None
+    source = benches[slowest]
+    for tile in shared.given[slowest]:
+        rest_s = source.busy_s - source.time_s(tile.sent_px)
+        for index, bench in enumerate(benches):
+            if index == slowest or tile.seen_px > bench.room_px:
+                continue
+            worse_s = max(rest_s, bench.busy_s + bench.time_s(tile.sent_px))
+            if worse_s < limit_s:
+                limit_s, best = worse_s, ([(slowest, tile)], [(index, tile)])
+    return best
+
+
+def _swap(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float) -> _Step | None:
+    best: _Step | None = None
+    source = benches[slowest]
+    for tile in shared.given[slowest]:
+        for index, bench in enumerate(benches):
+            if index == slowest:
+                continue
+            for other in shared.given[index]:
+                if other.sent_px >= tile.sent_px:
+                    continue
+                gap_px = tile.seen_px - other.seen_px
+                if gap_px > bench.room_px or -gap_px > source.room_px:
+                    continue
+                change_px = tile.sent_px - other.sent_px
+                worse_s = max(
+                    source.busy_s - change_px * source.pixel_s, bench.busy_s + change_px * bench.pixel_s
+                )
+                if worse_s < limit_s:
+                    limit_s = worse_s
+                    best = ([(slowest, tile), (index, other)], [(index, tile), (slowest, other)])
+    return best
+
+
+def _split(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float) -> _Step | None:
+    best: _Step | None = None
+    source = benches[slowest]
+    for tile in shared.given[slowest]:
+        if tile.parts is None:
+            continue
+        source.take(tile.sent_px, tile.seen_px)
+        for away, stays in (tile.parts, tile.parts[::-1]):
+            for index, bench in enumerate(benches):
+                if index == slowest or away.seen_px > bench.room_px or stays.seen_px > source.room_px:
+                    continue
+                worse_s = max(
+                    source.busy_s + source.time_s(stays.sent_px), bench.busy_s + bench.time_s(away.sent_px)
+                )
+                if worse_s < limit_s:
+                    limit_s = worse_s
+                    best = ([(slowest, tile)], [(index, away), (slowest, stays)])
+        source.give(tile.sent_px, tile.seen_px)
+    return best
