@@ -67,7 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A head and a second node, each with one processor, token authentication on."""
     pytest.importorskip("ray", reason="needs the ray extra")
     if os.environ.get("VEILCAM_RAY_TESTS") != "1":
-        pytest.skip("set VEILCAM_RAY_TESTS=1: a cluster takes two idle processors and minutes")
+        pytest.skip("set VEILCAM_RAY_TESTS=1: a cluster takes a minute and 1.5 GB")
     folder = tmp_path_factory.mktemp("ray")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -77,12 +77,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "PYTHONPATH": str(ROOT),
         "VEILCAM_PASSPHRASE": PASSPHRASE,
     }
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
-    memory = ["--object-store-memory", "80000000", "--num-cpus", "1"]
+    memory = ["--object-store-memory", "100000000", "--num-cpus", "1"]
     common = [*memory, "--disable-usage-stats", "--block"]
     head = [*ray, "start", "--head", "--port", str(port), "--node-ip-address", "127.0.0.1", *common]
     head += ["--include-dashboard", "false", "--temp-dir", str(folder)]
@@ -93,6 +92,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for command in (head, second):
                 nodes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
                 _wait_for(port)
+                assert nodes[-1].poll() is None, (folder / "log").read_text()[-2000:]
             yield Cluster(f"127.0.0.1:{port}", environment)
         finally:
             for node in reversed(nodes):
@@ -101,7 +101,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _wait_for(port: int) -> None:
-    end = time.monotonic() + 400
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -110,7 +110,7 @@ def _wait_for(port: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(600)
 def test_a_case_comes_out_of_two_nodes_as_it_does_of_this_process(
     cluster: Cluster, recording: Recording, tmp_path: Path
 ) -> None:
@@ -141,7 +141,7 @@ print(nodes, report.exit_code, [result.error for result in report.results])
 """
     command = [sys.executable, "-c", program, str(tmp_path), cluster.address]
     environment = {name: text for name, text in cluster.environment.items() if name != "VEILCAM_PASSPHRASE"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout.strip().endswith("2 0 [None, None]"), done.stdout + done.stderr[-3000:]
     videos = [(tmp_path / "case" / "video" / f"part{n}.mkv").read_bytes() for n in range(2)]
     assert videos[0] == videos[1]
@@ -149,7 +149,7 @@ print(nodes, report.exit_code, [result.error for result in report.results])
     assert kinds.count("open") == kinds.count("end") == 2
     # a wrong token does not get in
     wrong = {**environment, "RAY_AUTH_TOKEN": "0" * 64}
-    done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode != 0
     assert "not reached, or the token was refused" in done.stderr
     assert KeyNames.of(["pkcs11:token=x"]).identities == ("pkcs11:token=x",)
