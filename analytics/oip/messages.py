@@ -35,7 +35,7 @@ class Limits:
     json_bytes: int = 4 << 20
     tensors: int = 64
     parameters: int = 64
-    text_chars: int = 4096
+    text_chars: int = 65_536
 
 
 @dataclass(frozen=True, slots=True)
