@@ -17,9 +17,9 @@ from typing import Protocol
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
+from base.connections import ConnectionGate
 from base.errors import VeilError
 from camera.access import AccessToken, ListenAddress, RateLimiter, is_loopback_host, require_safe
-from camera.connections import ConnectionGate
 from camera.page import load_page
 from camera.problems import problem
 from camera.state import CameraView
