@@ -12,8 +12,8 @@ from analytics.elf.types import Policy, WorkerView
 class Bench:
     """One worker while a frame is being planned.
 
-    finish = delay + sum over its tiles of (fixed + bytes / link + pixels / speed): sending and detecting of one
-    worker's tiles do overlap in part, so this is an upper bound; it is the same for every worker.
+    finish = delay + sum over its tiles of (fixed + bytes / link + pixels / speed): sending and detecting of
+    one worker's tiles do overlap in part, so this is an upper bound, for every worker alike.
 
     Attributes:
         name: of the WorkerView.

@@ -29,7 +29,7 @@ def _side(low: float, high: float, limit: int, scale: float, stride: int) -> tup
 
 
 def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) -> Mask:
-    """[n, 4]: the edges at which a box ends at the border of its tile, with no other tile that goes on there."""
+    """[n, 4]: the edges at which a box ends at its tile's border, where no other tile goes on."""
     holders = np.array([tile.xyxy for tile in tiles], np.float64)
     near = np.array([CUT_PX / tile.scale for tile in tiles])[None, :, None]
     frame = np.array([0.0, 0.0, *frame_wh])

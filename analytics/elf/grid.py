@@ -11,7 +11,7 @@ _OVERLAP = 0.25  # of a cell, so that an object at a border is whole in one of i
 
 
 def cover(frame_wh: tuple[int, int], benches: Sequence[Bench], policy: Policy) -> FramePlan:
-    """The whole frame to the worker that ends first; where none may see it all, cells shared out within policy.
+    """The whole frame to the worker that ends first; where none may see it all, cells within policy.
 
     A cell that fits in nobody's share goes to the camera's own detector, or is left out without one.
     """

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from analytics.detections import Detections
 from analytics.elf.cutting import CUT_PX
-from analytics.elf.types import Tile
+from analytics.elf.types import Skipped, Tile
 from analytics.interface import DetectorConfig
 from analytics.suppression import suppress
-from base.errors import UsageError
 
 COVERED = 0.6  # a cut box that lies so far within a whole one of its class is a piece of it
 _Boxes = npt.NDArray[np.float64]
@@ -20,7 +19,12 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def merge(
-    frame_wh: tuple[int, int], parts: Sequence[tuple[Tile, Detections]], config: DetectorConfig | None = None
+    frame_wh: tuple[int, int],
+    parts: Sequence[tuple[Tile, Detections]],
+    config: DetectorConfig | None = None,
+    *,
+    skipped: Sequence[Skipped] = (),
+    names: tuple[str, ...] = (),
 ) -> Detections:
     """What was found in the whole frame, whatever the order of ``parts``.
 
@@ -32,14 +36,16 @@ def merge(
         frame_wh: width and height of the frame in pixels.
         parts: every tile, the look among them, with its detections in pixels of the picture sent.
         config: thresholds; its ``max_detections`` bounds the result.
+        skipped: of the plan: known objects that were not sent; they stand as they were.
+        names: the detector's class names, needed where there may be no parts.
 
     Raises:
-        UsageError: no parts, or parts by detectors with different class names.
+        UsageError: parts by detectors with different class names.
     """
     settings = config or DetectorConfig(min_score=0.0)
-    if not parts:
-        raise UsageError("merge: expected at least one tile with its detections, got none")
+    names = parts[0][1].names if parts else names
     placed = [_place(frame_wh, tile, found) for tile, found in parts]
+    placed.append(_carried(skipped, names))
     every = Detections.concatenate([found for found, _, _ in placed])
     cut = np.concatenate([cut for _, cut, _ in placed])
     scale = np.concatenate([scale for _, _, scale in placed])
@@ -65,6 +71,18 @@ def _place(
     boxes = (local * (size / sent) + offset).astype(np.float32)
     placed = Detections(boxes, found.scores, found.class_ids, found.names)
     return placed, (near & inner).any(1), np.full(len(found), tile.scale)
+
+
+def _carried(
+    skipped: Sequence[Skipped], names: tuple[str, ...]
+) -> tuple[Detections, _Mask, npt.NDArray[np.float64]]:
+    found = Detections(
+        np.array([each.box_xyxy for each in skipped], np.float32).reshape(-1, 4),
+        np.array([each.score for each in skipped], np.float32),
+        np.array([each.class_id for each in skipped], np.int64),
+        names,
+    )
+    return found, np.zeros(len(found), np.bool_), np.ones(len(found))
 
 
 def _covered(every: Detections, cut: _Mask) -> _Mask:

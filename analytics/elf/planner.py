@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from analytics.detections import Detections
 from analytics.elf.balance import Shared, share_out
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import cut_edges, tile_around
-from analytics.elf.geometry import Boxes, Mask, Numbers
+from analytics.elf.geometry import Boxes, Mask, Numbers, Rows
 from analytics.elf.grid import cover
-from analytics.elf.grouping import Cut, Group, group
+from analytics.elf.grouping import Cut, group
 from analytics.elf.look import LookSchedule
+from analytics.elf.motion import ChangeMap, MotionRules
 from analytics.elf.prediction import MAX_REGIONS, KalmanPredictor, Predictor
 from analytics.elf.regions import RegionRules, RegionTable
 from analytics.elf.types import LOCAL, FramePlan, Policy, Skipped, Tile, WorkerView
@@ -43,6 +45,14 @@ class _Sent:
     is_look: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    boxes: Boxes  # [n, 4] padded, whole pixels; unknown motion comes last
+    scales: Numbers  # [n]
+    slots: Rows  # of the known objects among them, first
+    still: Rows  # slots that are not sent
+
+
 class Planner:
     """Plans one camera's frames from what was found in earlier ones. Not safe for two threads at once.
 
@@ -58,11 +68,13 @@ class Planner:
         predictor: Predictor | None = None,
         padding: Padding | None = None,
         rules: RegionRules | None = None,
+        motion: MotionRules | None = None,
     ) -> None:
         self._policy = policy or Policy()
         self._padding = padding or Padding()
         self._table = RegionTable(predictor or KalmanPredictor(), rules)
         self._look = LookSchedule(self._policy.look_every)
+        self._changes = ChangeMap(self._policy.stride, motion)
         self._sent: dict[int, _Sent] = {}
         self._planned = self._observed = -1
         self._frame_wh = (0, 0)
@@ -78,19 +90,29 @@ class Planner:
         """Objects that are followed."""
         return len(self._table.slots)
 
-    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: Sequence[WorkerView]) -> FramePlan:
+    def plan(
+        self,
+        frame_index: int,
+        frame_wh: tuple[int, int],
+        workers: Sequence[WorkerView],
+        changed: Mask | None = None,
+    ) -> FramePlan:
         """What to send where for a frame.
 
         Args:
             frame_index: rises from plan to plan; gaps are frames that were not sent.
             frame_wh: width and height in pixels; another size than before forgets every object.
             workers: those that are up. Without any, everything is planned for LOCAL.
+            changed: which cells of Policy.stride pixels differ from the last planned frame, [rows, columns],
+                from analytics.elf.changes. With it still objects are skipped, and what moves and is not
+                known is sent at once; without it only looks find new objects.
 
         Raises:
-            UsageError: ``frame_index`` did not rise, or two workers have one name.
+            UsageError: ``frame_index`` did not rise, two workers have one name, or wrong ``changed``.
         """
         self._check(frame_index, workers)
         self._resize(frame_wh)
+        self._changes.take(frame_index, changed)
         frame_px = frame_wh[0] * frame_wh[1]
         views = list(workers) or [WorkerView(LOCAL, 1e6)]
         benches = [Bench.of(view, self._policy, frame_px, self.bytes_per_pixel) for view in views]
@@ -100,12 +122,12 @@ class Planner:
             self._remember(frame_index, plan, np.ones(MAX_REGIONS, np.bool_))
             return plan
         look = self._plan_look(frame_index, views, benches)
-        boxes, scales = self._wanted(frame_index)
+        wanted = self._wanted(frame_index)
         cut = self._cut(benches)
-        shared = share_out(group(boxes, scales, cut), benches)
-        plan = self._frame_plan(shared, benches, cut, look)
+        shared = share_out(group(wanted.boxes, wanted.scales, cut), benches)
+        plan = self._frame_plan(shared, benches, cut, look, wanted)
         sent = np.zeros(MAX_REGIONS, np.bool_)
-        sent[self._table.slots] = True
+        sent[wanted.slots] = True
         self._remember(frame_index, plan, sent)
         return plan
 
@@ -120,6 +142,7 @@ class Planner:
             return
         self._observed = frame_index
         self._sent = {index: known for index, known in self._sent.items() if index > frame_index}
+        self._changes.answered(frame_index, merged.boxes_xyxy.astype(np.float64))
         new = self._table.observe(frame_index, self._frame_wh, merged, sent.slots)
         if sent.is_look:
             self._look.answered(len(new))
@@ -148,6 +171,7 @@ class Planner:
     def _resize(self, frame_wh: tuple[int, int]) -> None:
         if frame_wh != self._frame_wh:
             self._table.clear()
+            self._changes.resize(frame_wh)
             self._sent.clear()
             self._frame_wh, self._observed = frame_wh, -1
 
@@ -171,18 +195,32 @@ class Planner:
         bench.busy_s += bench.time_s(look.sent_pixels)  # no room is used: this worker may see everything
         return Tile(0, 0, *self._frame_wh, bench.name, policy.look_scale)
 
-    def _wanted(self, frame_index: int) -> tuple[Boxes, Numbers]:
-        """Padded boxes [n, 4] in whole pixels within the frame, and the scale [n] each may be sent at."""
+    def _wanted(self, frame_index: int) -> _Wanted:
+        """What should be sent: known objects that do not stand still, and unknown motion."""
+        slots = self._table.slots
         prediction = self._table.predict(frame_index, self._frame_wh)
         boxes = prediction.boxes_xyxy
         sides = boxes[:, 2:] - boxes[:, :2]
         pad = self._padding.spreads * prediction.spread_px + self._policy.margin
-        pad += self._padding.cut * self._table.cut[self._table.slots] * np.concatenate([sides, sides], 1)
-        low = np.floor(np.maximum(boxes[:, :2] - pad[:, :2], 0))
-        high = np.ceil(np.minimum(boxes[:, 2:] + pad[:, 2:], self._frame_wh))
-        low = np.minimum(low, np.array(self._frame_wh) - 1.0)
-        padded = np.concatenate([low, np.maximum(high, low + 1)], 1)
-        return padded, self._scales(sides)
+        pad += self._padding.cut * self._table.cut[slots] * np.concatenate([sides, sides], 1)
+        padded = self._within(boxes + pad * np.array([-1.0, -1.0, 1.0, 1.0]))
+        still = self._changes.still(frame_index, padded, self._table.tried[slots])
+        motion = self._changes.propose(frame_index, padded)
+        if len(motion):
+            motion = self._within(motion + self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0]))
+        moving = ~still
+        return _Wanted(
+            np.concatenate([padded[moving], motion]),
+            np.concatenate([self._scales(sides[moving]), np.ones(len(motion))]),
+            slots[moving],
+            slots[still],
+        )
+
+    def _within(self, boxes: Boxes) -> Boxes:
+        """In whole pixels, cut to the frame, at least one pixel each."""
+        high = np.array(self._frame_wh, np.float64)
+        low = np.minimum(np.floor(np.maximum(boxes[:, :2], 0)), high - 1)
+        return np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
 
     def _scales(self, sides: Boxes) -> Numbers:
         if not self._policy.min_side:
@@ -195,34 +233,31 @@ class Planner:
         largest = max(bench.room_px for bench in benches)
         return Cut(self._frame_wh, self._policy.stride, tile_in_pixels(benches), largest)
 
-    def _frame_plan(self, shared: Shared, benches: Sequence[Bench], cut: Cut, look: Tile | None) -> FramePlan:
+    def _frame_plan(
+        self, shared: Shared, benches: Sequence[Bench], cut: Cut, look: Tile | None, wanted: _Wanted
+    ) -> FramePlan:
         tiles = [
             tile_around(tile, bench.name, cut)
             for bench, given in zip(benches, shared.given, strict=True)
             for tile in given
         ]
-        skipped: list[Skipped] = []
+        quiet = wanted.still[self._table.is_found(wanted.still)]
+        skipped = [self._skip(slot, "quiet") for slot in quiet.tolist()]
         for refused in shared.refused:
             if self._policy.local_detector:
                 tiles.append(tile_around(refused, LOCAL, cut))
             else:
-                skipped += self._skip(refused)
+                missing = [row for row in refused.members if row < len(wanted.slots)]
+                skipped += [self._skip(int(wanted.slots[row]), "policy") for row in missing]
         busy = {bench.name: bench.busy_s for bench in benches}
         used = {tile.worker for tile in tiles} | ({look.worker} if look else set())
         finish = {name: busy[name] for name in sorted(used) if name in busy}
         return FramePlan(tuple(tiles), look, tuple(skipped), finish)
 
-    def _skip(self, refused: Group) -> list[Skipped]:
-        slots = self._table.slots[list(refused.members)]
-        return [
-            Skipped(
-                tuple(self._table.boxes[slot].tolist()),
-                float(self._table.scores[slot]),
-                int(self._table.class_ids[slot]),
-                "policy",
-            )
-            for slot in slots
-        ]
+    def _skip(self, slot: int, reason: Literal["quiet", "policy"]) -> Skipped:
+        left, top, right, bottom = self._table.boxes[slot].tolist()
+        score, class_id = float(self._table.scores[slot]), int(self._table.class_ids[slot])
+        return Skipped((left, top, right, bottom), score, class_id, reason)
 
     def _remember(self, frame_index: int, plan: FramePlan, slots: Mask) -> None:
         self._sent[frame_index] = _Sent(plan.tiles, slots, plan.look is not None or plan.covers_all)

@@ -115,7 +115,7 @@ class KalmanNoise:
 
 
 class KalmanPredictor:
-    """Each edge on its own: position and constant velocity (Kalman 1960), noise in parts of the object's size.
+    """Each edge: position and constant velocity (Kalman 1960), noise in parts of the object's size.
 
     Four filters of two states need no matrices: the covariance has three numbers.
     """

@@ -41,6 +41,7 @@ class RegionTable:
         self.scores = np.zeros(MAX_REGIONS)
         self.class_ids = np.zeros(MAX_REGIONS, np.int64)
         self.seen = np.zeros(MAX_REGIONS, np.int64)  # frame of it
+        self.tried = np.zeros(MAX_REGIONS, np.int64)  # last frame that looked for it
         self.cut = np.zeros((MAX_REGIONS, 4), np.bool_)  # edges at which it went on beyond what was sent
 
     @property
@@ -74,7 +75,7 @@ class RegionTable:
         self._seen_again(frame_index, slots[known], boxes[rows], found, rows)
         missed = np.ones(len(slots), np.bool_)
         missed[known] = False
-        self._miss(slots[missed & sent[slots]])
+        self._miss(frame_index, slots[missed & sent[slots]])
         fresh = np.ones(len(found), np.bool_)
         fresh[rows] = False
         return self._begin(frame_index, boxes, found, np.flatnonzero(fresh))
@@ -84,8 +85,9 @@ class RegionTable:
         self._note(frame_index, slots, boxes, found, rows)
         self._hits[slots] += 1
 
-    def _miss(self, slots: Rows) -> None:
+    def _miss(self, frame_index: int, slots: Rows) -> None:
         self._misses[slots] += 1
+        self.tried[slots] = frame_index
         limit = np.where(self._hits[slots] > 1, self._rules.max_misses, self._rules.max_unproven_misses)
         self._alive[slots[self._misses[slots] > limit]] = False
 
@@ -100,8 +102,13 @@ class RegionTable:
 
     def _note(self, frame_index: int, slots: Rows, boxes: Boxes, found: Detections, rows: Rows) -> None:
         self._misses[slots] = 0
+        self.tried[slots] = frame_index
         self.boxes[slots], self.seen[slots], self.cut[slots] = boxes, frame_index, False
         self.scores[slots], self.class_ids[slots] = found.scores[rows], found.class_ids[rows]
+
+    def is_found(self, slots: Rows) -> Mask:
+        """[n]: the last frame that looked for it has found it."""
+        return np.asarray(self.seen[slots] == self.tried[slots])
 
     def speeds(self, frame_index: int, frame_wh: tuple[int, int]) -> Numbers:
         """How far each object is expected to move in one frame, in parts of its own size, [n]."""
