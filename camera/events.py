@@ -2,7 +2,8 @@
 
     POST /api/v1/detections        one picture's detections (a line of ``veilcam detect``) -> 204
     GET  /api/v1/events            the last events, oldest first; ``?after=N`` those behind number N
-    GET  /api/v1/events/stream     server-sent events: ``detections`` (boxes of a picture) and ``event``
+    GET  /api/v1/events/stream     server-sent events: ``detections`` (boxes of a picture), ``tiles`` (who
+                                   detected in which part of it) and ``event``
 
 A stream's queue holds 64 messages; a reader that is slower loses the oldest.
 """
@@ -91,6 +92,10 @@ class EventHub:
         now_s = time.time()
         self._tell("detections", {"time_s": round(now_s, 3), **picture.to_json()})
         self.publish(*self._tracker.push(now_s, picture.rows))
+
+    def tiled(self, message: Json) -> None:
+        """Tell pages how a picture was shared out among edge workers."""
+        self._tell("tiles", message)
 
     def tick(self) -> None:
         """Call about once a second: objects end when no more pictures come, too."""

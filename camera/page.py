@@ -12,6 +12,7 @@ SCRIPTS = (
     "api.js",
     "app.js",
     "boxes.js",
+    "edge.js",
     "live.js",
     "player.js",
     "problems.js",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -132,6 +133,7 @@ class Pipeline:
             sub_broadcast=self._sub_broadcast if source.drops else None,
         )
         self._workers = Workers()
+        self._on_protected: Callable[[ProtectedFrame], None] | None = None
         self._key_requested = threading.Event()
         self._lock = threading.Lock()
         self._asked: Literal["new", "running", "stopping"] = "new"
@@ -150,6 +152,10 @@ class Pipeline:
         self._workers.start("veilcam-publish", self._publish)
         self._workers.start("veilcam-protect", self._protect)
         self._workers.start("veilcam-capture", self._capture)
+
+    def tell_protected(self, on_protected: Callable[[ProtectedFrame], None]) -> None:
+        """Call ``on_protected`` with every protected frame, on the protector's thread: it must not wait."""
+        self._on_protected = on_protected
 
     def stop(self) -> None:
         """Ask for the end and return at once: the open segment is signed and published, then all closes."""
@@ -251,6 +257,8 @@ class Pipeline:
                 starts = self._publisher.plan(captured, self._key_requested)
                 with self._meter.timed("protect"):
                     protected = self._protector.protect(fitted(captured.frame, size), renew=starts)
+                if self._on_protected is not None:
+                    self._on_protected(protected)
                 if not self._protected.put((captured, protected, starts)):
                     break
         finally:

@@ -15,8 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analytics.event_outlet import EventOutlet, EventTarget
+from analytics.pool import PoolResult
 from base.errors import MediaError, VeilError
 from camera.access_log import AccessLog
+from camera.edge_detection import EdgeDetection, EdgeOptions
+from camera.edge_report import picture_of, tiles_message
 from camera.events import EventHub
 from camera.events_watch import CameraMoment, CameraWatch
 from camera.http import HttpOptions, HttpServer, ServerPart
@@ -52,6 +55,7 @@ class ServiceOptions:
     publish: tuple[PublishTarget, ...] = ()  # media servers
     rtsp: RtspOptions | None = None  # for recorders that pull
     ingest: PushedSource | None = None  # the pipeline's source, when publishers push to it
+    edge: EdgeOptions | None = None  # detection on edge workers
 
 
 class CameraService:
@@ -61,7 +65,7 @@ class CameraService:
         """Connect the parts; nothing runs yet.
 
         Raises:
-            UsageError: the address is not loopback and there is no token.
+            UsageError: the address is not loopback and there is no token, or the workers cannot be meant.
         """
         self.options = options or ServiceOptions()
         self.pipeline = pipeline
@@ -80,6 +84,10 @@ class CameraService:
         self.events = EventHub(self.options.name, EventOutlet(self.options.events))
         self._watch = CameraWatch(self.events, self._moment)
         self._watching: asyncio.Task[None] | None = None
+        self.edge: EdgeDetection | None = None
+        if self.options.edge is not None:
+            self.edge = EdgeDetection(self.options.edge, self._detected)
+            pipeline.tell_protected(self.edge.offer)
         record = self.options.record
         folder = None if record is None else RecordingFolder(record.folder / record.camera_name)
         parts: list[ServerPart] = [RecordingsApi(folder), self.events, AccessLog()]
@@ -106,6 +114,8 @@ class CameraService:
         """
         await self._server.start()
         try:
+            if self.edge is not None:
+                await self.edge.start()
             if self.options.rtsp is not None:
                 self.rtsp = RtspServer(
                     self.options.rtsp, self.pipeline.broadcast, self.pipeline.request_key_frame
@@ -115,6 +125,8 @@ class CameraService:
                 self.recorder = Recorder(self.pipeline.broadcast, self.options.record)
                 self.recorder.start()
         except VeilError:
+            if self.edge is not None:
+                await self.edge.close()
             if self.rtsp is not None:
                 await asyncio.to_thread(self.rtsp.close)
             await self._server.close()
@@ -141,6 +153,8 @@ class CameraService:
         self.pipeline.stop()
         if self._watching is not None:
             self._watching.cancel()
+        if self.edge is not None:
+            await self.edge.close()
         await self.viewers.close()
         if self.outputs is not None:
             await self.outputs.close()
@@ -161,7 +175,17 @@ class CameraService:
     def _streams(self) -> StreamStates:
         """What goes out beside the viewers, for the state and the metrics."""
         outputs = self.outputs.states() if self.outputs is not None else []
-        return StreamStates(tuple(outputs), self.rtsp.state() if self.rtsp is not None else None)
+        return StreamStates(
+            tuple(outputs),
+            self.rtsp.state() if self.rtsp is not None else None,
+            self.edge.state() if self.edge is not None else None,
+        )
+
+    def _detected(self, result: PoolResult) -> None:
+        """Boxes from the workers go the way of boxes that a detector posts."""
+        assert self.edge is not None  # noqa: S101  # it has just called; for the type checker
+        self.events.detected(picture_of(result))
+        self.events.tiled(tiles_message(result, self.edge.state().workers))
 
     def _moment(self) -> CameraMoment:
         recorder = None if self.recorder is None else self.recorder.state()

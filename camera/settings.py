@@ -27,6 +27,7 @@ from camera.recorder import RecorderOptions
 from camera.retention import RetentionRules
 from camera.settings_file import anchor_paths, expanded, from_environment, merge, read_secret, read_yaml
 from camera.stream_settings import IceServerSettings, PublishSettings, RtspSettings
+from camera.worker_settings import WorkersSettings
 from codec.regions import parse_split
 
 
@@ -112,6 +113,7 @@ class CameraSettings(_Section):
     publish: tuple[PublishSettings, ...] = Field(default=(), max_length=16)
     rtsp: RtspSettings = Field(default_factory=RtspSettings)
     events: EventsSettings = Field(default_factory=EventsSettings)
+    workers: WorkersSettings = Field(default_factory=WorkersSettings)
 
     def coding_options(self) -> CodingOptions:
         """What the pipeline takes.

@@ -51,6 +51,7 @@ def find_problems(settings: CameraSettings, environment: Mapping[str, str]) -> l
     attempt("http", lambda: _check_http(settings, environment))
     attempt("events", settings.event_targets)
     attempt("rtsp", settings.rtsp.options)
+    attempt("workers", lambda: settings.workers.options(settings.name))
     for number, target in enumerate(settings.publish):
         attempt(f"publish.{number}", target.target)
     for number, server in enumerate(settings.http.ice_servers):

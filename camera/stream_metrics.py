@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from camera.edge_detection import EdgeState
+from camera.edge_metrics import edge_metrics
 from camera.outputs.target import OutputState
 from camera.rtsp.server import RtspState
 
@@ -20,10 +22,11 @@ _OUTPUT_COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class StreamStates:
-    """The media servers that are published to, and the RTSP server where there is one."""
+    """The media servers that are published to; the RTSP server and the edge workers where there are any."""
 
     publish: tuple[OutputState, ...] = ()
     rtsp: RtspState | None = None
+    edge: EdgeState | None = None
 
 
 def stream_metrics(prefix: str, streams: StreamStates) -> Iterator[Metric]:
@@ -50,3 +53,5 @@ def stream_metrics(prefix: str, streams: StreamStates) -> Iterator[Metric]:
         yield CounterMetricFamily(
             prefix + "rtsp_units", "Access units given to the RTSP server.", value=streams.rtsp.units
         )
+    if streams.edge is not None:
+        yield from edge_metrics(prefix, streams.edge)

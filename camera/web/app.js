@@ -3,6 +3,7 @@
 import { ActivityView, EventStream } from "./activity.js";
 import { Api } from "./api.js";
 import { Boxes } from "./boxes.js";
+import { Tiles } from "./edge.js";
 import { LiveView } from "./live.js";
 import { RecordingsView } from "./recordings.js";
 import { $, bytes, duration, make, megabits, put, setText } from "./tools.js";
@@ -14,7 +15,8 @@ class Page {
   constructor() {
     this.api = new Api();
     this.boxes = new Boxes();
-    this.live = new LiveView(this.api, this.boxes, () => this.#withToken());
+    this.tiles = new Tiles();
+    this.live = new LiveView(this.api, this.boxes, this.tiles, () => this.#withToken());
     this.recordings = new RecordingsView(this.api);
     this.activity = new ActivityView(this.api, (events) => this.recordings.setEvents(events));
     this.stream = new EventStream(this.api, (name, body) => this.#message(name, body), (state) => this.activity.state(state));
@@ -76,6 +78,7 @@ class Page {
 
   #message(name, body) {
     if (name === "detections") this.boxes.draw(body);
+    else if (name === "tiles") this.tiles.draw(body);
     else if (name === "event") this.activity.add(body);
   }
 
@@ -91,6 +94,7 @@ class Page {
   #camera(state) {
     this.live.accepted();
     this.activity.viewers(state.sessions);
+    this.tiles.state(state.edge);
     if (state.name !== this.name) {
       this.name = state.name;
       setText($("name"), state.name);

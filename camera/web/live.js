@@ -150,8 +150,8 @@ class Meter {
 
 /** The view "Live": keeps one session open, tries again by itself, asks for a token. */
 export class LiveView {
-  constructor(api, boxes, onToken) {
-    Object.assign(this, { api, boxes, onToken });
+  constructor(api, boxes, tiles, onToken) {
+    Object.assign(this, { api, boxes, tiles, onToken });
     this.video = $("video");
     this.session = null;
     this.failures = 0;
@@ -164,7 +164,8 @@ export class LiveView {
     $("retry").addEventListener("click", () => this.connect());
     $("token-form").addEventListener("submit", (event) => { event.preventDefault(); this.#tokenEntered(); });
     $("fullscreen").addEventListener("click", () => toggleFullscreen($("stage")));
-    $("boxes-toggle").addEventListener("click", () => this.toggleBoxes());
+    $("boxes-toggle").addEventListener("click", () => this.toggle("boxes"));
+    $("tiles-toggle").addEventListener("click", () => this.toggle("tiles"));
     this.video.addEventListener("dblclick", () => toggleFullscreen($("stage")));
     this.video.addEventListener("resize", () => this.#shape());
     addEventListener("pagehide", () => { this.session?.close(); this.frozen = true; });
@@ -187,13 +188,16 @@ export class LiveView {
 
   key(key) {
     if (key === "f") toggleFullscreen($("stage"));
-    else if (key === "b" && !$("corner").hidden) this.toggleBoxes();
+    else if (key === "b" && !$("corner").hidden) this.toggle("boxes");
+    else if (key === "t" && !$("corner").hidden && !$("tiles-toggle").hidden) this.toggle("tiles");
   }
 
-  toggleBoxes() {
-    const on = $("boxes-toggle").getAttribute("aria-pressed") !== "true";
-    $("boxes-toggle").setAttribute("aria-pressed", String(on));
-    this.boxes.show(on);
+  /** `name`: boxes or tiles. */
+  toggle(name) {
+    const button = $(`${name}-toggle`);
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
+    this[name].show(on);
   }
 
   /** The camera accepted the token. */
@@ -210,6 +214,7 @@ export class LiveView {
   #problem(problem) {
     $("corner").hidden = true;
     this.boxes.clear();
+    this.tiles.clear();
     put("fps", "–");
     put("bitrate", "–");
     put("connection", "closed");

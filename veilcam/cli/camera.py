@@ -173,6 +173,7 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
         publish=publish,
         rtsp=rtsp,
         ingest=source if isinstance(source, PushedSource) else None,
+        edge=settings.workers.options(settings.name),
     )
     return pipeline, options
 

@@ -1,0 +1,40 @@
+"""What both forms of the Open Inference Protocol can do for a client."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
+
+ANSWER_LIMITS = Limits(body_bytes=32 << 20, json_bytes=1 << 20, tensors=16, parameters=64, text_chars=16384)
+
+
+class Channel(Protocol):
+    """A connection to one server. A cancelled call leaves it usable."""
+
+    async def is_ready(self) -> bool:
+        """The server takes work.
+
+        Raises:
+            PeerError: it cannot be reached.
+        """
+
+    async def metadata(self, model: str) -> ModelMetadata:
+        """What the server says about a model.
+
+        Raises:
+            PeerError: it cannot be reached, or does not have the model.
+            FormatError: not what the protocol says.
+        """
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        """The answer, as sent.
+
+        Raises:
+            Overloaded: not now.
+            PeerError: it cannot be reached, or failed.
+            FormatError: not what the protocol says.
+        """
+
+    async def close(self) -> None:
+        """End the connection; raises nothing."""

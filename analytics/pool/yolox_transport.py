@@ -1,0 +1,162 @@
+"""Any server of the Open Inference Protocol with a plain YOLOX network: numbers go, its raw head comes back.
+
+Such a server is Triton, KServe, MLServer or OpenVINO Model Server with an official ONNX export. The tile is
+fitted into the network's input here and the head is decoded here, so the server needs no code of ours.
+A fixed input costs the same for every tile; an export with free sides costs what the tile has pixels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analytics.classes import COCO_NAMES
+from analytics.detections import Detections
+from analytics.interface import DetectorConfig, Image
+from analytics.letterbox import Letterbox
+from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
+from analytics.oip.tensors import Tensor
+from analytics.pool.answer import Answer
+from analytics.pool.channel import Channel
+from analytics.pool.transport import Request, Served
+from analytics.suppression import suppress
+from analytics.yolox import STRIDES, anchor_grid, decode_head
+from base.errors import Malformed, PeerError
+
+MAX_SIDE = 4096
+_BOX_FIELDS = 5
+_TYPES: dict[str, npt.DTypeLike] = {"FP32": np.float32, "FP16": np.float16, "UINT8": np.uint8}
+
+
+@dataclass(frozen=True, slots=True)
+class YoloxSpec:
+    """What the server's metadata says about its network.
+
+    Attributes:
+        input_name, output_name: of its tensors.
+        datatype: of the input.
+        input_wh: its sides; None where any multiple of 32 will do.
+        names: of its classes.
+    """
+
+    input_name: str
+    output_name: str
+    datatype: str
+    input_wh: tuple[int, int] | None
+    names: tuple[str, ...]
+
+    @classmethod
+    def read(cls, metadata: ModelMetadata) -> YoloxSpec:
+        """Check that it is a YOLOX network.
+
+        Raises:
+            Malformed: other tensors than one picture in and one head out.
+        """
+        shapes = (metadata.inputs[0].shape, metadata.outputs[0].shape) if metadata.inputs else ((), ())
+        if len(metadata.inputs) != 1 or len(metadata.outputs) != 1 or len(shapes[0]) != 4:
+            raise Malformed("model: expected one input 1x3xHxW and one output, as YOLOX has")
+        datatype, (_, channels, height, width) = metadata.inputs[0].datatype, shapes[0]
+        if channels != 3 or datatype not in _TYPES or len(shapes[1]) != 3:
+            raise Malformed("model: expected numbers 1x3xHxW in and 1xANCHORSx(5+CLASSES) out")
+        is_free = height == -1 and width == -1
+        sides_fit = all(0 < side <= MAX_SIDE and side % STRIDES[-1] == 0 for side in (height, width))
+        if not is_free and not sides_fit:
+            raise Malformed("model: expected input sides that are multiples of 32, or free ones")
+        num_classes = shapes[1][2] - _BOX_FIELDS if shapes[1][2] > _BOX_FIELDS else len(COCO_NAMES)
+        names = (
+            COCO_NAMES
+            if num_classes == len(COCO_NAMES)
+            else tuple(f"class_{index}" for index in range(num_classes))
+        )
+        return cls(
+            metadata.inputs[0].name,
+            metadata.outputs[0].name,
+            datatype,
+            None if is_free else (width, height),
+            names,
+        )
+
+    def placed(self, sent_wh: tuple[int, int]) -> Letterbox:
+        """Where a tile lies in the network's input."""
+        if self.input_wh is not None:
+            return Letterbox.fit(sent_wh, self.input_wh)
+        stride = STRIDES[-1]
+        padded = tuple(min(-(-side // stride) * stride, MAX_SIDE) for side in sent_wh)
+        return Letterbox.fit(sent_wh, (padded[0], padded[1]))
+
+
+class YoloxTransport:
+    """See Transport."""
+
+    def __init__(self, channel: Channel, model: str) -> None:
+        self._channel = channel
+        self._model = model
+        self._spec: YoloxSpec | None = None
+
+    async def is_ready(self) -> bool:
+        """See Transport."""
+        return await self._channel.is_ready()
+
+    async def describe(self) -> Served:
+        """See Transport."""
+        metadata = await self._channel.metadata(self._model)
+        self._spec = YoloxSpec.read(metadata)
+        return Served(metadata.name, self._spec.names)
+
+    def body_bytes(self, request: Request) -> int:
+        """See Transport."""
+        if self._spec is None:
+            return 0
+        box = self._spec.placed(_wh(request.cut.image_bgr_hwc))
+        return 3 * box.input_width * box.input_height * np.dtype(_TYPES[self._spec.datatype]).itemsize
+
+    async def infer(self, request: Request) -> Answer:
+        """See Transport. Servers of this kind do not tell how long a tile waited and was worked on."""
+        spec = self._spec
+        if spec is None:
+            raise PeerError("asked before it has said what it serves")
+        image = request.cut.image_bgr_hwc
+        box = spec.placed(_wh(image))
+        tensor = await asyncio.to_thread(_tensor, spec, box, image)
+        response = await self._channel.infer(InferRequest(self._model, (tensor,), binary_outputs=True))
+        found = await asyncio.to_thread(_decoded, spec, box, response, request.min_score)
+        return Answer(found)
+
+    async def close(self) -> None:
+        """See Transport."""
+        await self._channel.close()
+
+
+def _wh(image_bgr_hwc: Image) -> tuple[int, int]:
+    return image_bgr_hwc.shape[1], image_bgr_hwc.shape[0]
+
+
+def _tensor(spec: YoloxSpec, box: Letterbox, image_bgr_hwc: Image) -> Tensor:
+    planes = box.apply(np.ascontiguousarray(image_bgr_hwc)).transpose(2, 0, 1)[None]
+    return Tensor.of_array(spec.input_name, planes.astype(_TYPES[spec.datatype]))
+
+
+def _decoded(spec: YoloxSpec, box: Letterbox, response: InferResponse, min_score: float) -> Detections:
+    """The head's boxes in pixels of the tile.
+
+    Raises:
+        Malformed: not such a head, or values that no such network gives.
+    """
+    grid_xy, stride = anchor_grid((box.input_width, box.input_height))
+    head = response.output(spec.output_name)
+    if head is None or head.datatype not in {"FP32", "FP16"}:
+        raise Malformed("answer: expected the head as FP32 or FP16")
+    if head.shape != (1, len(stride), _BOX_FIELDS + len(spec.names)):
+        message = f"answer: expected a head of {len(stride)} anchors and {len(spec.names)} classes"
+        raise Malformed(message)
+    raw = head.array().astype(np.float32)[0]
+    shares = raw[:, 4:]
+    if not np.isfinite(raw).all() or (shares < -0.01).any() or (shares > 1.01).any():
+        raise Malformed("answer: a head with numbers that no such network gives")
+    found = decode_head(raw, grid_xy, stride, spec.names, min_score)
+    boxes = box.boxes_to_source(found.boxes_xyxy)
+    placed = Detections(boxes, found.scores, found.class_ids, spec.names)
+    return suppress(placed.clipped(box.source_width, box.source_height), DetectorConfig(min_score=min_score))
