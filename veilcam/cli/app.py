@@ -22,6 +22,7 @@ from veilcam.cli import (
     train,
     verify,
     version,
+    worker,
 )
 from veilcam.cli.options import examples
 
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-for module in (demo, protect, detect, subscribe, verify, decode, lift, evaluate, doctor, version):
+for module in (demo, protect, detect, subscribe, verify, decode, lift, worker, evaluate, doctor, version):
     module.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(case.app, name="case")
