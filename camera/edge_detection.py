@@ -209,8 +209,9 @@ class EdgeDetection:
         self._frames += 1
         self._sent_bytes += result.sent_bytes
         self._seen = dict(result.seen_share)
-        for outcome in result.outcomes:
-            self._tiles[outcome.kind] += 1
+        for outcome in (*result.outcomes, *filter(None, (result.earlier_look,))):
+            if outcome.kind != "pending":
+                self._tiles[outcome.kind] += 1
         width, height = result.frame_wh
         area = sum(outcome.tile.sent_pixels for outcome in result.outcomes if outcome.sent_bytes)
         self._latency_s = _smooth(self._latency_s, result.latency_s)

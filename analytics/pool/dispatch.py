@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analytics.elf.types import LOCAL
 from analytics.pool.answer import Answer
@@ -56,7 +56,7 @@ class _Job:
 
 
 class FrameDispatch:
-    """One frame on its way. Use once."""
+    """One frame on its way; its deadline runs from here on. Use once."""
 
     def __init__(
         self,
@@ -70,20 +70,28 @@ class FrameDispatch:
         self._options = options
         self._frame_area = frame_wh[0] * frame_wh[1]
         self._seen: dict[str, int] = {}
-        self._began_s = 0.0
+        self._began_s = time.monotonic()
 
     @property
     def seen_share(self) -> dict[str, float]:
         """The part of the frame that was sent to each worker."""
         return {name: min(1.0, area / self._frame_area) for name, area in self._seen.items()}
 
-    async def run(self, cuts: list[CutTile], look: CutTile | None) -> list[TileOutcome]:
-        """One outcome per tile in their order, the look last."""
-        self._began_s = time.monotonic()
+    async def tiles(self, cuts: list[CutTile]) -> list[TileOutcome]:
+        """One outcome per tile in their order."""
         jobs = [_Job(cut, is_look=False) for cut in cuts]
-        if look is not None:
-            jobs.append(_Job(look, is_look=True))
         return list(await asyncio.gather(*(self._answer(job) for job in jobs)))
+
+    async def look(self, cut: CutTile) -> TileOutcome:
+        """The outcome of the look; it may take longer than the tiles and is not waited for with them."""
+        return await self._answer(_Job(cut, is_look=True))
+
+    def pending(self, cut: CutTile) -> TileOutcome:
+        """What can be said of a look that is still on its way."""
+        worker = self._workers.find(cut.tile.worker)
+        outcome = _Job(cut, is_look=True).outcome("pending", cut.tile.worker, None, self._elapsed_s())
+        request = Request(cut, self._options.jpeg_quality, 0.0, self._options.camera, 0.0)
+        return replace(outcome, sent_bytes=0 if worker is None else worker.body_bytes(request))
 
     async def _answer(self, job: _Job) -> TileOutcome:
         try:

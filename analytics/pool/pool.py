@@ -24,6 +24,8 @@ from analytics.pool.tiles import CutTile, cut
 from analytics.pool.workers import EdgeWorkers
 from base.frames import ProtectedFrame
 
+KNOWN_SHARE = 0.3  # of the smaller of two boxes: above, they are taken for one object that has moved
+
 
 class FramePlanner(Protocol):
     """What the pool needs of a planner: analytics.elf.Planner, or another way to cut frames."""
@@ -80,6 +82,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(2, "veilcam-tiles")
         self._index = 0
         self._last: Detections | None = None
+        self._look: asyncio.Task[TileOutcome] | None = None
 
     async def start(self, *, wait_s: float = 5.0) -> None:
         """Connect to the workers; returns when each was tried, at the latest after ``wait_s``."""
@@ -87,6 +90,7 @@ class Pool:
 
     async def close(self) -> None:
         """Give the threads back. The workers stay open for other pools."""
+        await self._end_look()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._local is not None:
             self._local.close()
@@ -126,15 +130,28 @@ class Pool:
         """Send a prepared frame, collect what comes in time, merge."""
         began_s = time.monotonic()
         dispatch = FrameDispatch(self.workers, self._local, self.options, prepared.frame_wh)
-        outcomes = await dispatch.run(prepared.cuts, prepared.look)
+        earlier, look = self._look, None
+        tiles = asyncio.create_task(dispatch.tiles(prepared.cuts))
+        if prepared.look is not None:
+            await asyncio.sleep(0)  # the tiles go first
+            await self._end_look()  # one at a time
+            look = self._look = asyncio.create_task(dispatch.look(prepared.look))
+        outcomes = await tiles
+        if look is not None and prepared.look is not None:
+            if not outcomes:
+                await asyncio.wait([look])
+            outcomes.append(look.result() if look.done() else dispatch.pending(prepared.look))
+            self._look = None if look.done() else look
+        ended = await self._ended_look(earlier)
         loop = asyncio.get_running_loop()
-        merged = await loop.run_in_executor(self._threads, self._merge, prepared, outcomes)
+        merged = await loop.run_in_executor(self._threads, self._merge, prepared, outcomes, ended)
         infer_s = time.monotonic() - began_s
         return PoolResult(
             frame_index=prepared.frame_index,
             frame_wh=prepared.frame_wh,
             detections=merged,
             outcomes=tuple(outcomes),
+            earlier_look=ended,
             plan=prepared.plan,
             latency_s=prepared.plan_s + prepared.encode_s + infer_s,
             plan_s=prepared.plan_s,
@@ -142,6 +159,25 @@ class Pool:
             infer_s=infer_s,
             seen_share=dispatch.seen_share,
         )
+
+    async def settle(self) -> None:
+        """Wait for a look that is still on its way (benchmarks, the end of a file)."""
+        if self._look is not None:
+            await asyncio.wait([self._look])
+
+    async def _ended_look(self, earlier: asyncio.Task[TileOutcome] | None) -> TileOutcome | None:
+        """The outcome of a look of an earlier frame, once."""
+        if earlier is None or not earlier.done() or earlier.cancelled():
+            return None
+        if self._look is earlier:
+            self._look = None
+        return earlier.result()
+
+    async def _end_look(self) -> None:
+        look, self._look = self._look, None
+        if look is not None and not look.done():
+            look.cancel()
+            await asyncio.gather(look, return_exceptions=True)
 
     def _prepare(self, frame: ProtectedFrame, frame_index: int, views: list[WorkerView]) -> Prepared:
         began_s = time.monotonic()
@@ -162,20 +198,25 @@ class Pool:
             piece.jpeg(self.options.jpeg_quality)
         return piece
 
-    def _merge(self, prepared: Prepared, outcomes: list[TileOutcome]) -> Detections:
+    def _merge(
+        self, prepared: Prepared, outcomes: list[TileOutcome], ended: TileOutcome | None
+    ) -> Detections:
         parts = [(outcome.tile, outcome.found) for outcome in outcomes if outcome.found is not None]
         names = self.workers.class_names or (self._local.class_names if self._local else ())
         config = DetectorConfig(min_score=self.options.min_score)
         merged = merge(prepared.frame_wh, parts, config) if parts else Detections.empty(names)
         if parts or not outcomes:
             with self._planner_lock:
-                self._planner.observe(prepared.frame_index, self._with_held(merged, outcomes))
+                known = self._with_held(merged, outcomes)
+                if ended is not None and ended.found is not None:
+                    known = with_new(known, merge(prepared.frame_wh, [(ended.tile, ended.found)], config))
+                self._planner.observe(prepared.frame_index, known)
                 self._last = merged
         return merged
 
     def _with_held(self, merged: Detections, outcomes: list[TileOutcome]) -> Detections:
         """For the planner: what was in a tile that nobody answered is believed to be there still."""
-        missing = [outcome.tile for outcome in outcomes if outcome.found is None]
+        missing = [outcome.tile for outcome in outcomes if outcome.kind == "missing" and not outcome.is_look]
         last = self._last
         if not missing or last is None or last.names != merged.names or not len(last):
             return merged
@@ -185,3 +226,21 @@ class Pool:
             low, high = np.array(tile.xyxy[:2]), np.array(tile.xyxy[2:])
             held |= ((centres >= low) & (centres < high)).all(1)
         return Detections.concatenate([merged, last[held]])
+
+
+def with_new(known: Detections, looked: Detections) -> Detections:
+    """``known`` and what a look at an earlier frame found where nothing is known: for planning only.
+
+    The next frame has a tile there; what is shown to anybody comes from that tile, not from the old look.
+    """
+    if not len(looked) or looked.names != known.names:
+        return known
+    if not len(known):
+        return looked
+    low = np.maximum(looked.boxes_xyxy[:, None, :2], known.boxes_xyxy[None, :, :2])
+    high = np.minimum(looked.boxes_xyxy[:, None, 2:], known.boxes_xyxy[None, :, 2:])
+    shared = np.clip(high - low, 0, None).prod(2)
+    sizes = [(part.boxes_xyxy[:, 2:] - part.boxes_xyxy[:, :2]).prod(1) for part in (looked, known)]
+    smaller = np.minimum(sizes[0][:, None], sizes[1][None])
+    is_new = (shared < KNOWN_SHARE * smaller).all(1)
+    return Detections.concatenate([known, looked[np.flatnonzero(is_new)]])

@@ -10,7 +10,7 @@ from analytics.detections import Detections
 from analytics.elf.types import FramePlan, Tile
 from analytics.pool.breaker import BreakerState
 
-OutcomeKind = Literal["answered", "moved", "local", "missing"]
+OutcomeKind = Literal["answered", "moved", "local", "missing", "pending"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +20,9 @@ class TileOutcome:
     Attributes:
         tile: as planned.
         is_look: it is the low-resolution look at the whole frame.
-        kind: answered by its owner; by another worker; by the camera's own detector; by nobody in time.
-        worker: who answered; "" where nobody did.
+        kind: answered by its owner; by another worker; by the camera's own detector; by nobody in time; or
+            (a look) still on its way when the tiles were answered.
+        worker: who answered, or is to; "" where nobody did.
         latency_s: from sending to the answer that was used, or to giving up.
         sent_bytes: uploaded for it, all attempts together.
         busy_s: work there, as the worker says; None where it does not say.
@@ -50,6 +51,7 @@ class PoolResult:
         frame_index, frame_wh: which frame, its width and height in pixels.
         detections: merged, in pixels of the frame.
         outcomes: one per tile, the look last.
+        earlier_look: the end of a look that was pending in an earlier frame; None in most frames.
         plan: what was planned.
         latency_s: from taking the frame to the merged result, without waiting for an earlier frame.
         plan_s, encode_s, infer_s: planning; cutting and coding; sending until merged.
@@ -60,6 +62,7 @@ class PoolResult:
     frame_wh: tuple[int, int]
     detections: Detections
     outcomes: tuple[TileOutcome, ...]
+    earlier_look: TileOutcome | None
     plan: FramePlan
     latency_s: float
     plan_s: float

@@ -13,6 +13,7 @@ from veilcam.cli import (
     demo,
     detect,
     doctor,
+    elf,
     evaluate,
     grant,
     keys,
@@ -52,4 +53,5 @@ app.add_typer(camera.app, name="camera")
 app.add_typer(config.app, name="config")
 app.add_typer(grant.app, name="grant")
 app.add_typer(audit.app, name="audit")
+app.add_typer(elf.app, name="elf")
 app.add_typer(train.app, name="train")
