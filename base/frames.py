@@ -49,4 +49,11 @@ class ClearFrame(_Picture):
 
 @dataclass(frozen=True, slots=True)
 class ProtectedFrame(_Picture):
-    """What the protector drew. May be published."""
+    """What the protector drew. May be published.
+
+    Attributes:
+        lost_octaves: how much coarser than the original each block of 16x16 luma samples was drawn,
+            [ceil(H/16), ceil(W/16)], as far as known. The picture itself shows as much.
+    """
+
+    lost_octaves: npt.NDArray[np.float32] | None = None

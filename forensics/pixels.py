@@ -19,7 +19,7 @@ from av.video.frame import VideoFrame
 from base.errors import FormatError, KeyUnavailable, Malformed, MediaError, NoMatchingIdentity, UsageError
 from base.frames import ProtectedFrame
 from codec.limits import DEFAULT_LIMITS, Limits
-from codec.pixel_path import PixelKeys, PixelReader, coherence
+from codec.pixel_path import PixelKeys, PixelReader
 from codec.planes import planes_of
 from codec.records import SegmentHeader
 from codec.segments import read_segments
@@ -34,7 +34,7 @@ from forensics.restored_writer import RestoredWriter
 from keys.source import KeySource
 from models.pixels import Latents, PixelModel, load_pixel_model
 
-MIN_COHERENCE = 12.0
+MIN_COHERENCE = 9.0
 """Standard deviations above a wrong key's. Trying a million keys on a million pictures would not reach it."""
 
 _MAX_SIDE = 8_192
@@ -186,7 +186,7 @@ class _KeyFinder:
             if keys is None:
                 continue
             latents = self._reader.turn_back(revealed, keys)
-            found = coherence(latents)
+            found = self._reader.fit(latents)
             if found >= MIN_COHERENCE:
                 self._near, self._hopeless = index, 0
                 return _Found(place, latents, found)

@@ -48,6 +48,14 @@ class GateMap:
         shut = np.cumprod(self.gates == 0, axis=0).sum(axis=0, dtype=np.int32)
         return np.asarray(np.left_shift(1, shut), np.int32)
 
+    def lost_octaves(self) -> npt.NDArray[np.float32]:
+        """How much coarser than the original each 16x16 block was drawn: [H/16, W/16], 0 to the bands."""
+        shut = 1 - self.gates.astype(np.float32).mean(0) / GATE_ONE
+        rows, columns = shut.shape
+        even = np.pad(shut, ((0, rows % 2), (0, columns % 2)), mode="edge")
+        by_block = even.reshape(even.shape[0] // 2, 2, even.shape[1] // 2, 2).mean((1, 3))
+        return np.asarray(by_block * len(self.gates), np.float32)
+
     def open_share(self) -> float:
         """Mean openness of all gates, 0..1."""
         return float(self.gates.mean()) / GATE_ONE
@@ -174,10 +182,15 @@ class Protector:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
+            gate_map = GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
             drawn = ProtectedFrame(
-                planes.luma[:rows, :columns], planes.cb[half], planes.cr[half], frame.time_us
+                planes.luma[:rows, :columns],
+                planes.cb[half],
+                planes.cr[half],
+                frame.time_us,
+                gate_map.lost_octaves(),
             )
-            return drawn, GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
+            return drawn, gate_map
 
     def _sized(self, height: int, width: int) -> Canvas:
         canvas = self._canvas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -13,7 +14,7 @@ import pytest
 import veilcam
 from base.frames import ClearFrame, ProtectedFrame
 from codec.h264 import ProtectedEncoder
-from codec.pixel_path import PixelHider, PixelReader, changed_cells, coherence
+from codec.pixel_path import BEACON, PixelHider, PixelReader, changed_cells, coherence
 from codec.planes import planes_of
 from keys.schedule import SegmentKeys
 from keys.secret import SecretBytes
@@ -156,6 +157,73 @@ def test_changed_cells_are_drawn_as_in_the_whole_picture(
     assert cells.sum() == 3 * 3  # rows 96..143, columns 192..239
     assert np.abs(drawn[pixels].astype(int) - whole[pixels]).max() <= 1
     assert np.array_equal(drawn[~pixels], before[~pixels])
+
+
+@pytest.fixture(scope="module")
+def half_coarse(protected: ProtectedFrame) -> ProtectedFrame:
+    """The protected picture, said to be coarse in its right half only."""
+    lost = np.zeros((protected.height // 16, protected.width // 16), np.float32)
+    lost[:, protected.width // 32 :] = 3
+    return replace(protected, lost_octaves=lost)
+
+
+def test_cells_that_lost_little_are_published_as_drawn_but_for_the_beacon(
+    model: PixelModel, clear: ClearFrame, protected: ProtectedFrame, half_coarse: ProtectedFrame
+) -> None:
+    published = hidden(model, clear, half_coarse)
+    cells = changed_cells(Planes(*_three(protected)), Planes(*_three(published)))
+    carrying = np.zeros_like(cells)
+    carrying[:, protected.width // 32 :] = True
+    carrying[: BEACON[0], : BEACON[1]] = True
+    assert not cells[~carrying].any()
+    assert cells[carrying].mean() > 0.95
+
+
+def test_carrying_cells_are_drawn_as_if_all_carried(
+    model: PixelModel, clear: ClearFrame, protected: ProtectedFrame, half_coarse: ProtectedFrame
+) -> None:
+    one, all_carry = (
+        hidden(model, clear, half_coarse),
+        hidden(model, clear, replace(protected, lost_octaves=None)),
+    )
+    right = np.s_[:, protected.width // 2 + 9 * 16 :]  # beyond what filled-in neighbours can reach
+    assert np.abs(one.luma_hw[right].astype(int) - all_carry.luma_hw[right]).max() <= 1
+
+
+def test_the_beacon_alone_shows_the_key(
+    model: PixelModel, clear: ClearFrame, protected: ProtectedFrame
+) -> None:
+    nothing_lost = np.zeros((protected.height // 16, protected.width // 16), np.float32)
+    received = decoded(hidden(model, clear, replace(protected, lost_octaves=nothing_lost)))
+    reader = PixelReader(model)
+    assert reader.fit(read(reader, received)[1]) > 12
+    assert abs(reader.fit(read(reader, received, "wrong")[1])) < 6
+
+
+def test_cells_that_carry_nothing_come_back_almost_as_received(
+    model: PixelModel, clear: ClearFrame, half_coarse: ProtectedFrame
+) -> None:
+    received = decoded(hidden(model, clear, half_coarse))
+    reader = PixelReader(model)
+    restored = reader.restore(received, *read(reader, received))
+    far = np.s_[6 * 16 :, : half_coarse.width // 2 - 3 * 16]  # from the beacon and from the right half
+    near = np.s_[:, half_coarse.width // 2 :]
+    assert psnr(restored.luma_hw[far], received.luma_hw[far]) > 38
+    assert psnr(restored.luma_hw[near], received.luma_hw[near]) < 33
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coherence_of_unrelated_directions_is_standard_normal_whatever_their_lengths(seed: int) -> None:
+    """400 independent sets of 8 latents with wildly uneven lengths: mean 0, deviation 1, to four errors."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(400):
+        directions = random.normal(size=(8, 12, 14))
+        directions /= np.linalg.norm(directions, axis=0)
+        lengths = np.exp(random.normal(0, 2, size=(12, 14)))
+        found.append(coherence((directions * lengths).astype(np.float32)))
+    assert abs(np.mean(found)) < 4 / np.sqrt(400)
+    assert abs(np.std(found) - 1) < 4 / np.sqrt(2 * 400)
 
 
 def _three(frame: ProtectedFrame) -> tuple[npt.NDArray[np.uint8], ...]:
