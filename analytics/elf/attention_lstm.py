@@ -144,12 +144,12 @@ class AttentionLstmPredictor:
         self._boxes[slots] = boxes[:, None]
         self._frames[slots] = frame_index
 
-    def observe(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
+    def observe(self, frame_index: int, slots: Rows, boxes: Boxes, expected: Boxes) -> None:
         """See Predictor."""
         if not len(slots):
             return
         frames = np.maximum(frame_index - self._frames[slots, -1], 1)
-        self._error.learn(slots, self._ahead(frame_index, slots), boxes, frames)
+        self._error.learn(slots, expected, boxes, frames)
         self._boxes[slots] = np.concatenate([self._boxes[slots, 1:], boxes[:, None]], 1)
         self._frames[slots] = np.concatenate(
             [self._frames[slots, 1:], np.full((len(slots), 1), float(frame_index))], 1

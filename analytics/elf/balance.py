@@ -99,33 +99,36 @@ def _move(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float
     best: _Step | None = None
     source = benches[slowest]
     for tile in shared.given[slowest]:
-        rest_s = source.busy_s - source.time_s(tile.sent_px)
+        pixels, seen_px = tile.sent_px, tile.seen_px
+        rest_s = source.busy_s - source.tile_s - pixels * source.pixel_s
         for index, bench in enumerate(benches):
-            if index == slowest or tile.seen_px > bench.room_px:
+            worse_s = bench.busy_s + bench.tile_s + pixels * bench.pixel_s
+            if worse_s >= limit_s or index == slowest or seen_px > bench.room_px:
                 continue
-            worse_s = max(rest_s, bench.busy_s + bench.time_s(tile.sent_px))
-            if worse_s < limit_s:
-                limit_s, best = worse_s, ([(slowest, tile)], [(index, tile)])
+            if rest_s < limit_s:
+                limit_s = worse_s if worse_s > rest_s else rest_s
+                best = ([(slowest, tile)], [(index, tile)])
     return best
 
 
 def _swap(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float) -> _Step | None:
     best: _Step | None = None
     source = benches[slowest]
-    for tile in shared.given[slowest]:
-        for index, bench in enumerate(benches):
-            if index == slowest:
-                continue
+    for index, bench in enumerate(benches):
+        if index == slowest or bench.busy_s >= limit_s:
+            continue
+        most_px = (limit_s - bench.busy_s) / bench.pixel_s
+        for tile in shared.given[slowest]:
             for other in shared.given[index]:
-                if other.sent_px >= tile.sent_px:
+                change_px = tile.sent_px - other.sent_px
+                if not 0 < change_px < most_px:
                     continue
                 gap_px = tile.seen_px - other.seen_px
                 if gap_px > bench.room_px or -gap_px > source.room_px:
                     continue
-                change_px = tile.sent_px - other.sent_px
-                worse_s = max(
-                    source.busy_s - change_px * source.pixel_s, bench.busy_s + change_px * bench.pixel_s
-                )
+                rest_s = source.busy_s - change_px * source.pixel_s
+                worse_s = bench.busy_s + change_px * bench.pixel_s
+                worse_s = worse_s if worse_s > rest_s else rest_s
                 if worse_s < limit_s:
                     limit_s = worse_s
                     best = ([(slowest, tile), (index, other)], [(index, tile), (slowest, other)])
@@ -138,16 +141,16 @@ def _split(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: floa
     for tile in shared.given[slowest]:
         if tile.parts is None:
             continue
-        source.take(tile.sent_px, tile.seen_px)
+        rest_s, room_px = source.busy_s - source.time_s(tile.sent_px), source.room_px + tile.seen_px
         for away, stays in (tile.parts, tile.parts[::-1]):
+            stays_s = rest_s + source.time_s(stays.sent_px)
+            if stays_s >= limit_s or stays.seen_px > room_px:
+                continue
             for index, bench in enumerate(benches):
-                if index == slowest or away.seen_px > bench.room_px or stays.seen_px > source.room_px:
+                if index == slowest or away.seen_px > bench.room_px:
                     continue
-                worse_s = max(
-                    source.busy_s + source.time_s(stays.sent_px), bench.busy_s + bench.time_s(away.sent_px)
-                )
+                away_s = bench.busy_s + bench.time_s(away.sent_px)
+                worse_s = away_s if away_s > stays_s else stays_s
                 if worse_s < limit_s:
-                    limit_s = worse_s
-                    best = ([(slowest, tile)], [(index, away), (slowest, stays)])
-        source.give(tile.sent_px, tile.seen_px)
+                    limit_s, best = worse_s, ([(slowest, tile)], [(index, away), (slowest, stays)])
     return best

@@ -16,27 +16,41 @@ CUT_PX = 3.0  # in sent pixels: a box that ends so near to an inner border may g
 
 def tile_around(tile: Group, worker: str, cut: Cut) -> Tile:
     """The tile of a group: its objects in the middle, sides rounded up to the stride, within the frame."""
-    left, width = _side(tile.box[0], tile.box[2], cut.frame_wh[0], tile.scale, cut.stride)
-    top, height = _side(tile.box[1], tile.box[3], cut.frame_wh[1], tile.scale, cut.stride)
-    return Tile(left, top, width, height, worker, tile.scale)
+    box, scale, stride = tile.box, tile.scale, cut.stride
+    left, width = _side(int(box[0]), int(box[2]), cut.frame_wh[0], scale, stride)
+    top, height = _side(int(box[1]), int(box[3]), cut.frame_wh[1], scale, stride)
+    return Tile(left, top, width, height, worker, scale)
 
 
-def _side(low: float, high: float, limit: int, scale: float, stride: int) -> tuple[int, int]:
-    sent = math.ceil((high - low) * scale / stride) * stride
-    size = min(limit, math.floor(sent / scale + 1e-6))
-    start = math.floor((low + high - size) / 2)
-    return min(max(start, math.ceil(high) - size, 0), limit - size), size
+def _side(low: int, high: int, limit: int, scale: float, stride: int) -> tuple[int, int]:
+    size = int(math.ceil((high - low) * scale / stride) * stride / scale + 1e-6)
+    if size >= limit:
+        return 0, limit
+    start = (low + high - size) >> 1  # holds low and high, since size >= high - low
+    if start < 0:
+        return 0, size
+    return (start if start + size <= limit else limit - size), size
 
 
 def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) -> Mask:
     """[n, 4]: the edges at which a box ends at its tile's border, where no other tile goes on."""
     holders = np.array([tile.xyxy for tile in tiles], np.float64)
-    near = np.array([CUT_PX / tile.scale for tile in tiles])[None, :, None]
+    near = np.array([CUT_PX / tile.scale for tile in tiles])[:, None]
     frame = np.array([0.0, 0.0, *frame_wh])
-    inner = np.abs(holders - frame) > 0.5
-    low = boxes[:, None, :2] - holders[None, :, :2] <= near
-    high = holders[None, :, 2:] - boxes[:, None, 2:] <= near
-    touched = np.concatenate([low, high], 2) & inner[None]
-    shared = shared_areas(boxes, holders)
+    # a border of the frame cuts nothing: it is as if the tile went on
+    inner = holders + np.where(np.abs(holders - frame) > 0.5, near, -1e9) * np.array([1.0, 1.0, -1.0, -1.0])
+    result = np.zeros((len(boxes), 4), np.bool_)
+    within = boxes[:, 0, None] > inner[:, 0]
+    within &= boxes[:, 1, None] > inner[:, 1]
+    within &= boxes[:, 2, None] < inner[:, 2]
+    within &= boxes[:, 3, None] < inner[:, 3]
+    doubtful = np.flatnonzero(~within.any(1))
+    if not len(doubtful):
+        return result
+    some = boxes[doubtful]
+    low, high = some[:, None, :2] <= inner[None, :, :2], some[:, None, 2:] >= inner[None, :, 2:]
+    touched = np.concatenate([low, high], 2)
+    shared = shared_areas(some, holders)
     touched[shared <= 0] = True  # a tile that does not hold the box at all does not go on there
-    return np.asarray(touched.all(1) & (shared > 0).any(1)[:, None])
+    result[doubtful] = touched.all(1) & (shared > 0).any(1)[:, None]
+    return result

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from analytics.elf.geometry import Boxes, Mask
+from analytics.elf.geometry import Boxes, Mask, Rows
+from analytics.elf.prediction import MAX_REGIONS
 from base.errors import UsageError
 
 _NEVER = -(1 << 30)
@@ -33,14 +34,15 @@ class MotionRules:
 
 
 class ChangeMap:
-    """When each cell of the frame last changed, and where proposals were made in vain.
+    """When each known object's surroundings last changed, and where proposals were made in vain.
 
     Cells are ``cell`` pixels wide and high; the client finds which of them changed (analytics.elf.changes).
     """
 
     def __init__(self, cell: int, rules: MotionRules | None = None) -> None:
         self._cell, self._rules = cell, rules or MotionRules()
-        self._changed = np.zeros((0, 0), np.int64)  # last frame it changed
+        self._touched = np.zeros(MAX_REGIONS, np.int64)  # last frame that changed something in a slot's box
+        self._is_blind = True
         self._tried = np.zeros((0, 0), np.int64)  # last frame that proposed it
         self._vain = np.zeros((0, 0), np.int64)  # proposals in vain in a row
         self._is_fresh = np.zeros((0, 0), np.bool_)
@@ -49,7 +51,7 @@ class ChangeMap:
     def resize(self, frame_wh: tuple[int, int]) -> None:
         """Forget everything; frames are of this size now."""
         shape = (-(-frame_wh[1] // self._cell), -(-frame_wh[0] // self._cell))
-        self._changed, self._tried = np.full(shape, _NEVER), np.full(shape, _NEVER)
+        self._tried = np.full(shape, _NEVER)
         self._vain, self._is_fresh = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
         self._proposed.clear()
 
@@ -59,23 +61,33 @@ class ChangeMap:
         Raises:
             UsageError: not the number of cells that the frame has.
         """
-        if changed is not None and changed.shape != self._changed.shape:
-            message = f"changed: expected {list(self._changed.shape)} cells, got {list(changed.shape)}"
+        if changed is not None and changed.shape != self._tried.shape:
+            message = f"changed: expected {list(self._tried.shape)} cells, got {list(changed.shape)}"
             raise UsageError(message)
-        if changed is None or changed.mean() > self._rules.most_changed:
-            self._changed[:] = frame_index
-            self._is_fresh = np.zeros(self._changed.shape, np.bool_)
-        else:
-            self._changed[changed] = frame_index
-            self._is_fresh = changed
+        rules = self._rules
+        self._is_blind = changed is None or float(changed.mean()) > rules.most_changed
+        self._is_fresh = (
+            np.zeros(self._tried.shape, np.bool_) if changed is None or self._is_blind else changed
+        )
 
-    def still(self, frame_index: int, boxes: Boxes, known_at: npt.NDArray[np.int64]) -> Mask:
-        """[n]: nothing has changed within the box since frame ``known_at``, which is not too long ago."""
-        result = frame_index - known_at < self._rules.max_still
-        for row, (left, top, right, bottom) in enumerate(self._spans(boxes)):
-            if result[row]:
-                result[row] = self._changed[top:bottom, left:right].max() <= known_at[row]
-        return np.asarray(result)
+    def still(self, frame_index: int, slots: Rows, boxes: Boxes, known_at: npt.NDArray[np.int64]) -> Mask:
+        """[n]: nothing has changed within a slot's box since frame ``known_at``, which is not too long ago.
+
+        To be called once a frame, so that every slot's last change is known.
+        """
+        if self._is_blind:
+            self._touched[slots] = frame_index
+            return np.zeros(len(slots), np.bool_)
+        low, high = self._cells(boxes)
+        sums = np.zeros((self._tried.shape[0] + 1, self._tried.shape[1] + 1), np.int32)
+        np.cumsum(self._is_fresh, 0, np.int32, out=sums[1:, 1:])
+        np.cumsum(sums[1:, 1:], 1, np.int32, out=sums[1:, 1:])
+        inside = sums[high[:, 1], high[:, 0]] + sums[low[:, 1], low[:, 0]]
+        inside -= sums[low[:, 1], high[:, 0]] + sums[high[:, 1], low[:, 0]]
+        self._touched[slots[inside > 0]] = frame_index
+        return np.asarray(
+            (self._touched[slots] <= known_at) & (frame_index - known_at < self._rules.max_still)
+        )
 
     def propose(self, frame_index: int, explained: Boxes) -> Boxes:
         """Boxes [n, 4] around what moves outside the ``explained`` ones, in whole pixels."""
@@ -112,13 +124,14 @@ class ChangeMap:
         inside = cells > 0
         self._vain[inside] = np.where(hit[cells[inside]], 0, self._vain[inside] + 1)
 
-    def _spans(self, boxes: Boxes) -> list[tuple[int, int, int, int]]:
-        """First and last-but-one cells of each box, at least one cell each."""
-        rows, columns = self._changed.shape
-        low = np.floor(boxes[:, :2] / self._cell)
-        low = np.clip(low, 0, (columns - 1, rows - 1))
-        high = np.clip(np.ceil(boxes[:, 2:] / self._cell), low + 1, (columns, rows))
-        return [
-            (int(span[0]), int(span[1]), int(span[2]), int(span[3]))
-            for span in np.concatenate([low, high], 1).tolist()
-        ]
+    def _spans(self, boxes: Boxes) -> list[list[int]]:
+        low, high = self._cells(boxes)
+        spans: list[list[int]] = np.concatenate([low, high], 1).tolist()
+        return spans
+
+    def _cells(self, boxes: Boxes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """First [n, 2] (column, row) and first cells beyond each box, at least one cell each."""
+        rows, columns = self._tried.shape
+        low = np.clip((boxes[:, :2] / self._cell).astype(np.intp), 0, (columns - 1, rows - 1))
+        high = np.clip(np.ceil(boxes[:, 2:] / self._cell).astype(np.intp), low + 1, (columns, rows))
+        return low, high

@@ -19,6 +19,7 @@ from analytics.elf.look import LookSchedule
 from analytics.elf.motion import ChangeMap, MotionRules
 from analytics.elf.prediction import MAX_REGIONS, KalmanPredictor, Predictor
 from analytics.elf.regions import RegionRules, RegionTable
+from analytics.elf.sweep import Sweep
 from analytics.elf.types import LOCAL, FramePlan, Policy, Skipped, Tile, WorkerView
 from base.errors import UsageError
 
@@ -75,6 +76,7 @@ class Planner:
         self._table = RegionTable(predictor or KalmanPredictor(), rules)
         self._look = LookSchedule(self._policy.look_every)
         self._changes = ChangeMap(self._policy.stride, motion)
+        self._sweep = Sweep(self._policy.stride, self._policy.sweep_share)
         self._sent: dict[int, _Sent] = {}
         self._planned = self._observed = -1
         self._frame_wh = (0, 0)
@@ -149,7 +151,6 @@ class Planner:
             self._look.moving(self._table.speeds(frame_index, self._frame_wh))
         else:
             self._mark_cut(frame_index, sent.tiles)
-        self._table.drop_outside(frame_index, self._frame_wh)
 
     def learn_bytes(self, sent_pixels: int, num_bytes: int) -> None:
         """So many pixels were coded into so many bytes."""
@@ -172,6 +173,7 @@ class Planner:
         if frame_wh != self._frame_wh:
             self._table.clear()
             self._changes.resize(frame_wh)
+            self._sweep.resize(frame_wh)
             self._sent.clear()
             self._frame_wh, self._observed = frame_wh, -1
 
@@ -197,17 +199,21 @@ class Planner:
 
     def _wanted(self, frame_index: int) -> _Wanted:
         """What should be sent: known objects that do not stand still, and unknown motion."""
-        slots = self._table.slots
-        prediction = self._table.predict(frame_index, self._frame_wh)
-        boxes = prediction.boxes_xyxy
+        slots, boxes, spread = self._expected(frame_index)
         sides = boxes[:, 2:] - boxes[:, :2]
-        pad = self._padding.spreads * prediction.spread_px + self._policy.margin
-        pad += self._padding.cut * self._table.cut[slots] * np.concatenate([sides, sides], 1)
-        padded = self._within(boxes + pad * np.array([-1.0, -1.0, 1.0, 1.0]))
-        still = self._changes.still(frame_index, padded, self._table.tried[slots])
+        pad = self._padding.spreads * spread + self._policy.margin
+        cut = self._table.cut[slots]
+        if cut.any():
+            pad += self._padding.cut * cut * np.concatenate([sides, sides], 1)
+        pad[:, :2] *= -1
+        padded = self._within(boxes + pad)
+        still = self._changes.still(frame_index, slots, padded, self._table.tried[slots])
         motion = self._changes.propose(frame_index, padded)
         if len(motion):
-            motion = self._within(motion + self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0]))
+            motion = motion + self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0])
+        motion = self._within(np.concatenate([motion, self._sweep.patch()]))
+        if not still.any() and not len(motion):
+            return _Wanted(padded, self._scales(sides), slots, slots[:0])
         moving = ~still
         return _Wanted(
             np.concatenate([padded[moving], motion]),
@@ -215,6 +221,18 @@ class Planner:
             slots[moving],
             slots[still],
         )
+
+    def _expected(self, frame_index: int) -> tuple[Rows, Boxes, Boxes]:
+        """Slots, boxes and spreads of known objects; those that should have left the frame are forgotten."""
+        slots = self._table.slots
+        prediction = self._table.predict(frame_index, self._frame_wh)
+        boxes, spread = prediction.boxes_xyxy, prediction.spread_px
+        inside = np.minimum(boxes[:, 2:], self._frame_wh) - np.maximum(boxes[:, :2], 0)
+        gone = inside.min(1, initial=np.inf) <= 2
+        if not gone.any():
+            return slots, boxes, spread
+        self._table.drop(slots[gone])
+        return slots[~gone], boxes[~gone], spread[~gone]
 
     def _within(self, boxes: Boxes) -> Boxes:
         """In whole pixels, cut to the frame, at least one pixel each."""
@@ -260,6 +278,7 @@ class Planner:
         return Skipped((left, top, right, bottom), score, class_id, reason)
 
     def _remember(self, frame_index: int, plan: FramePlan, slots: Mask) -> None:
+        self._sweep.sent(frame_index, plan.tiles)
         self._sent[frame_index] = _Sent(plan.tiles, slots, plan.look is not None or plan.covers_all)
         while len(self._sent) > _REMEMBERED_PLANS:
             del self._sent[min(self._sent)]

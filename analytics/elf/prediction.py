@@ -39,8 +39,11 @@ class Predictor(Protocol):
     def start(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
         """Forget what the slots held; their objects were first seen at ``boxes``."""
 
-    def observe(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
-        """The objects in ``slots`` were seen at ``boxes``; ``frame_index`` rises."""
+    def observe(self, frame_index: int, slots: Rows, boxes: Boxes, expected: Boxes) -> None:
+        """The objects in ``slots`` were seen at ``boxes``; ``frame_index`` rises.
+
+        ``expected`` is what ``predict`` said about that very frame.
+        """
 
     def predict(self, frame_index: int, slots: Rows, frame_wh: tuple[int, int]) -> Prediction:
         """Where the objects in ``slots`` will be at ``frame_index``, in a frame of that size."""
@@ -89,9 +92,9 @@ class LastBoxPredictor:
         self._boxes[slots] = boxes
         self._seen[slots] = frame_index
 
-    def observe(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
+    def observe(self, frame_index: int, slots: Rows, boxes: Boxes, expected: Boxes) -> None:
         """See Predictor."""
-        self._error.learn(slots, self._boxes[slots], boxes, np.maximum(frame_index - self._seen[slots], 1))
+        self._error.learn(slots, expected, boxes, np.maximum(frame_index - self._seen[slots], 1))
         self._boxes[slots] = boxes
         self._seen[slots] = frame_index
 
@@ -124,54 +127,63 @@ class KalmanPredictor:
 
     def __init__(self, noise: KalmanNoise | None = None) -> None:
         self._noise = noise or KalmanNoise()
-        shape = (MAX_REGIONS, 4)
-        self._at, self._speed = np.zeros(shape), np.zeros(shape)
-        self._var, self._cov, self._speed_var = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._size = np.ones(shape)
+        # position, speed, variance of position, covariance, variance of speed; then the object's size
+        self._state = np.ones((6, MAX_REGIONS, 4))
         self._seen = np.zeros(MAX_REGIONS)
         self._error = RunningError(0.06)
 
     def start(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
         """See Predictor."""
         size = edge_sizes(boxes)
+        noise = self._noise
+        zero = np.zeros_like(size)
         self._error.start(slots)
-        self._at[slots], self._speed[slots], self._size[slots] = boxes, 0.0, size
-        self._var[slots] = (self._noise.measured * size) ** 2
-        self._cov[slots] = 0.0
-        self._speed_var[slots] = (self._noise.first_speed * size) ** 2
+        self._state[:, slots] = (
+            boxes,
+            zero,
+            (noise.measured * size) ** 2,
+            zero,
+            (noise.first_speed * size) ** 2,
+            size,
+        )
         self._seen[slots] = frame_index
 
-    def observe(self, frame_index: int, slots: Rows, boxes: Boxes) -> None:
+    def observe(self, frame_index: int, slots: Rows, boxes: Boxes, expected: Boxes) -> None:
         """See Predictor."""
         frames = np.maximum(frame_index - self._seen[slots], 1)
-        at, var, cov, speed_var = self._ahead(slots, frames[:, None])
-        self._error.learn(slots, at, boxes, frames)
+        self._error.learn(slots, expected, boxes, frames)
+        state = self._state[:, slots]
+        at, var, cov, speed_var = self._ahead(state, frames[:, None])
         size = edge_sizes(boxes)
         gain_at = var / (var + (self._noise.measured * size) ** 2)
         gain_speed = gain_at * cov / var
         off = boxes - at
-        self._at[slots] = at + gain_at * off
-        self._speed[slots] += gain_speed * off
-        self._var[slots] = (1 - gain_at) * var
-        self._cov[slots] = (1 - gain_at) * cov
-        self._speed_var[slots] = speed_var - gain_speed * cov
-        self._size[slots], self._seen[slots] = size, frame_index
+        left = 1 - gain_at
+        self._state[:, slots] = (
+            at + gain_at * off,
+            state[1] + gain_speed * off,
+            left * var,
+            left * cov,
+            speed_var - gain_speed * cov,
+            size,
+        )
+        self._seen[slots] = frame_index
 
     def predict(self, frame_index: int, slots: Rows, frame_wh: tuple[int, int]) -> Prediction:
         """See Predictor."""
         frames = np.maximum(frame_index - self._seen[slots], 0)
-        at, var, _, _ = self._ahead(slots, frames[:, None])
-        low, high = np.minimum(at[:, :2], at[:, 2:]), np.maximum(at[:, :2], at[:, 2:])
-        boxes = np.concatenate([low, high], 1)
+        state = self._state[:, slots]
+        at, var, _, _ = self._ahead(state, frames[:, None])
+        boxes = np.concatenate([np.minimum(at[:, :2], at[:, 2:]), np.maximum(at[:, :2], at[:, 2:])], 1)
         learnt = self._error.spread_px(slots, boxes, np.maximum(frames, 1))
-        own = np.sqrt(var + (self._noise.measured * self._size[slots]) ** 2)
+        own = np.sqrt(var + (self._noise.measured * state[5]) ** 2)
         return Prediction(boxes, np.maximum(learnt, own))
 
-    def _ahead(self, slots: Rows, frames: Numbers) -> tuple[Boxes, Boxes, Boxes, Boxes]:
+    def _ahead(self, state: Numbers, frames: Numbers) -> tuple[Boxes, Boxes, Boxes, Boxes]:
         """Position, its variance, covariance with and variance of the speed, ``frames`` [n, 1] later."""
-        at = self._at[slots] + frames * self._speed[slots]
-        drive = (self._noise.acceleration * self._size[slots]) ** 2
-        cov, speed_var = self._cov[slots], self._speed_var[slots]
+        at, speed, var, cov, speed_var, size = state
         # White acceleration noise, discrete: [t^4/4, t^3/2, t^2] (Bar-Shalom et al. 2001, eq. 6.3.2-4)
-        var = self._var[slots] + 2 * frames * cov + frames**2 * speed_var + drive * frames**4 / 4
-        return at, var, cov + frames * speed_var + drive * frames**3 / 2, speed_var + drive * frames**2
+        drive = (self._noise.acceleration * size * frames) ** 2
+        carried = frames * speed_var
+        var = var + frames * (2 * cov + carried) + drive * (frames * frames / 4)
+        return at + frames * speed, var, cov + carried + drive * (frames / 2), speed_var + drive

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analytics.detections import Detections
+from analytics.detections import ClassIds, Detections
 from analytics.elf.geometry import Boxes, Mask, Numbers, Rows, areas, mutual_best, overlaps
 from analytics.elf.prediction import MAX_REGIONS, Prediction, Predictor
 
@@ -16,12 +16,14 @@ class RegionRules:
     """When a detection is a known object, and when an object is gone.
 
     Attributes:
-        min_likeness: of a detection and an expected box, see ``_likeness``.
+        min_overlap: of a detection and an expected box, intersection over union.
+        min_nearness: without overlap: how near centre and size must be, 0 to 1.
         max_misses: looked for and not found so many times in a row: gone.
         max_unproven_misses: the same for what was seen once only: mostly the detector's mistake.
     """
 
-    min_likeness: float = 0.1
+    min_overlap: float = 0.1
+    min_nearness: float = 0.25
     max_misses: int = 6
     max_unproven_misses: int = 3
 
@@ -68,22 +70,26 @@ class RegionTable:
         slots = self.slots
         boxes = found.boxes_xyxy.astype(np.float64)
         expected = self._predictor.predict(frame_index, slots, frame_wh).boxes_xyxy
-        like = _likeness(expected, boxes) * np.where(
-            self.class_ids[slots][:, None] == found.class_ids[None], 1.0, 0.6
-        )
-        known, rows = mutual_best(like, self._rules.min_likeness)
-        self._seen_again(frame_index, slots[known], boxes[rows], found, rows)
-        missed = np.ones(len(slots), np.bool_)
-        missed[known] = False
-        self._miss(frame_index, slots[missed & sent[slots]])
-        fresh = np.ones(len(found), np.bool_)
-        fresh[rows] = False
-        return self._begin(frame_index, boxes, found, np.flatnonzero(fresh))
+        known, rows = self._match(slots, expected, boxes, found.class_ids)
+        self._predictor.observe(frame_index, slots[known], boxes[rows], expected[known])
+        self._note(frame_index, slots[known], boxes[rows], found, rows)
+        self._hits[slots[known]] += 1
+        missed = slots[_others(len(slots), known)]
+        self._miss(frame_index, missed[sent[missed]])
+        return self._begin(frame_index, boxes, found, _others(len(found), rows))
 
-    def _seen_again(self, frame_index: int, slots: Rows, boxes: Boxes, found: Detections, rows: Rows) -> None:
-        self._predictor.observe(frame_index, slots, boxes)
-        self._note(frame_index, slots, boxes, found, rows)
-        self._hits[slots] += 1
+    def _match(self, slots: Rows, expected: Boxes, boxes: Boxes, class_ids: ClassIds) -> tuple[Rows, Rows]:
+        """Pairs by overlap; then, of what is left, by nearness: small and fast objects do not overlap."""
+        if not len(slots) or not len(boxes):
+            return np.zeros(0, np.intp), np.zeros(0, np.intp)
+        same = np.where(self.class_ids[slots][:, None] == class_ids[None], 1.0, 0.6)
+        known, rows = mutual_best(overlaps(expected, boxes) * same, self._rules.min_overlap)
+        if len(known) == min(len(slots), len(boxes)):
+            return known, rows
+        rest, free = _others(len(slots), known), _others(len(boxes), rows)
+        near = _nearness(expected[rest], boxes[free]) * same[rest][:, free]
+        more, more_rows = mutual_best(near, self._rules.min_nearness)
+        return np.concatenate([known, rest[more]]), np.concatenate([rows, free[more_rows]])
 
     def _miss(self, frame_index: int, slots: Rows) -> None:
         self._misses[slots] += 1
@@ -122,23 +128,24 @@ class RegionTable:
         """Forget everything."""
         self._alive[:] = False
 
-    def drop_outside(self, frame_index: int, frame_wh: tuple[int, int]) -> None:
-        """Forget objects that should have left the frame by ``frame_index``."""
-        slots = self.slots
-        boxes = self._predictor.predict(frame_index, slots, frame_wh).boxes_xyxy
-        inside = np.minimum(boxes[:, 2:], frame_wh) - np.maximum(boxes[:, :2], 0)
-        self._alive[slots[(inside <= 2).any(1)]] = False
+    def drop(self, slots: Rows) -> None:
+        """Forget what is in ``slots``."""
+        self._alive[slots] = False
 
 
-def _likeness(expected: Boxes, boxes: Boxes) -> Numbers:
-    """[n, m], 0 to 1: overlap, or for small and fast objects nearness of centres and sizes.
+def _others(count: int, rows: Rows) -> Rows:
+    """The rows of ``count`` that are not in ``rows``."""
+    mask = np.ones(count, np.bool_)
+    mask[rows] = False
+    return np.flatnonzero(mask)
 
-    Nearness as in Elf (centre offset and area), but in parts of the object's size, not of the frame's.
-    """
+
+def _nearness(expected: Boxes, boxes: Boxes) -> Numbers:
+    """[n, m], 0 to 1: of centres and sizes, as in Elf, but in parts of the object's size."""
     centre_a, centre_b = (expected[:, :2] + expected[:, 2:]) / 2, (boxes[:, :2] + boxes[:, 2:]) / 2
-    size_a = np.sqrt(np.maximum(areas(expected), 1.0))
-    size_b = np.sqrt(np.maximum(areas(boxes), 1.0))
-    off = np.abs(centre_a[:, None] - centre_b[None]).max(2) / np.minimum(size_a[:, None], size_b[None])
-    ratio = np.minimum(size_a[:, None], size_b[None]) / np.maximum(size_a[:, None], size_b[None])
-    near = np.where((off < 1.0) & (ratio > 0.5), 0.4 * (1 - off) * ratio, 0.0)
-    return np.asarray(np.maximum(overlaps(expected, boxes), near))
+    size_a = np.sqrt(np.maximum(areas(expected), 1.0))[:, None]
+    size_b = np.sqrt(np.maximum(areas(boxes), 1.0))[None]
+    smaller = np.minimum(size_a, size_b)
+    off = np.abs(centre_a[:, None] - centre_b[None]).max(2) / smaller
+    ratio = smaller / np.maximum(size_a, size_b)
+    return np.asarray(np.where((off < 1) & (ratio > 0.5), (1 - off) * ratio, 0.0))

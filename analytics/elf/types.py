@@ -32,7 +32,7 @@ class Tile:
 
     def __post_init__(self) -> None:
         inside = self.left >= 0 and self.top >= 0 and self.width > 0 and self.height > 0
-        if not inside or max(self.right, self.bottom) > MAX_SIDE:
+        if not inside or self.left + self.width > MAX_SIDE or self.top + self.height > MAX_SIDE:
             message = f"tile: expected at least 1x1 pixel within {MAX_SIDE}, got {self.xyxy}"
             raise UsageError(message)
         if not 0 < self.scale <= 1:
@@ -118,6 +118,8 @@ class Policy:
             worker; or any worker. A worker that may not see the whole frame never gets it.
         look_scale: of the look, 0 to 1.
         look_every: fewest and most frames from one look to the next.
+        sweep_share: part of the frame's area that is sent at full size for its own sake with every frame, the
+            longest unseen first: finds what is too small for the look. 0 turns it off.
         stride: sides of what is sent are multiples of it where the frame allows: the detector pads to it.
         margin: pixels around every object that a detector needs to see it as it would in the whole frame.
         bytes_per_pixel: of a coded tile, until the pool has told better.
@@ -132,6 +134,7 @@ class Policy:
     look: Literal["local", "trusted", "any"] = "any"
     look_scale: float = 0.5
     look_every: tuple[int, int] = (3, 12)
+    sweep_share: float = 0.03
     stride: int = 32
     margin: int = 16
     bytes_per_pixel: float = 0.15
@@ -141,8 +144,9 @@ class Policy:
     local_detector: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_share <= 1 or not 0 < self.look_scale <= 1:
-            message = f"policy: expected shares from 0 to 1, got {self.max_share} and {self.look_scale}"
+        shares = (self.max_share, self.look_scale, self.sweep_share)
+        if not all(0 <= share <= 1 for share in shares) or not self.look_scale:
+            message = f"policy: expected shares from 0 to 1, got {shares}"
             raise UsageError(message)
         if not 1 <= self.look_every[0] <= self.look_every[1]:
             message = f"policy: expected look_every with 1 <= fewest <= most, got {self.look_every}"
