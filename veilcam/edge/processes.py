@@ -26,17 +26,19 @@ class ProcessOptions:
 
     Attributes:
         detector: as ``veilcam worker --detector`` takes it.
-        listen: address; port 0 takes a free one.
+        listen: address; port 0 takes a free one; None says nothing about it.
         prefix: what its command line begins with (``ip netns exec NAME``).
         more: further options of ``veilcam worker``.
         environment: added to ours.
+        module: another program than ``veilcam worker`` that says the same when it is ready.
     """
 
     detector: str = "hog"
-    listen: str = "127.0.0.1:0"
+    listen: str | None = "127.0.0.1:0"
     prefix: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     environment: Mapping[str, str] | None = None
+    module: str | None = None
 
 
 class WorkerProcess:
@@ -44,10 +46,11 @@ class WorkerProcess:
 
     def __init__(self, options: ProcessOptions) -> None:
         """Start it; ``wait`` tells when it can be used."""
+        program = ("veilcam", "worker", "--json") if options.module is None else (options.module,)
+        listen = () if options.listen is None else ("--listen", options.listen)
         command = [
             *options.prefix,
-            *(sys.executable, "-m", "veilcam", "worker", "--json"),
-            *("--listen", options.listen, "--detector", options.detector, *options.more),
+            *(sys.executable, "-m", *program, *listen, "--detector", options.detector, *options.more),
         ]
         single = {"OMP_NUM_THREADS": "1", "OPENCV_FOR_THREADS_NUM": "1"}
         self.url = ""

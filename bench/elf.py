@@ -1,0 +1,412 @@
+"""Elf against one worker and against a grid: latency, upload, quality and faults, on capped workers.
+
+    python -m bench.elf CLIP... [--frames 100] [--cap 0.15] [--link-mbit 100] [--workers 4] [--json]
+                                [--mot FOLDER...] [--only latency,balance,faults,planning,mot] [--simulate]
+
+Every worker is a ``veilcam worker`` in a network namespace of its own, behind a link of so many Mbit/s (tbf), with
+a quota of so much of one core (cgroup, periods of 10 ms). Every frame goes three ways, one after the other,
+through the same code and connections: whole to the first worker; in equal grid tiles to all; by Elf's plan to
+all. Where namespaces or quotas are not permitted workers run on loopback with a formula for their speed, and
+every figure is marked as simulated. Weights of the detector come from VEILCAM_MODEL_DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analytics.classes import COCO_NAMES
+from analytics.detections import Detections
+from analytics.elf import Planner, Policy, WorkerView
+from analytics.pool import PoolOptions, PoolResult, WorkerAddress
+from base.frames import ProtectedFrame
+from bench.elf_faults import Fault, FaultReport, freeze, kill, run_fault
+from bench.elf_lab import Lab, NotPermittedError
+from bench.elf_quality import agreement, discovery, map50, mot_sequence, whole_share
+from bench.elf_ways import Way, Ways
+from models import load_protector
+from veilcam.edge.clip import protected_frames
+from veilcam.edge.processes import ProcessOptions, WorkerProcess
+from veilcam.edge.replay import percentile
+
+PARTS = ("latency", "balance", "faults", "planning", "mot")
+SIMULATED_PIXELS_PER_S = 9e6  # of a whole core; measured for YOLOX-nano on one
+UNEQUAL = (4, 2, 1, 1)
+Json = dict[str, Any]
+
+
+class Bench:
+    """Workers, capped and linked or simulated. A context manager."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.lab: Lab | None = None
+        self.processes: list[WorkerProcess] = []
+        self.why_simulated = ""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Bench:
+        with ExitStack() as stack:
+            if self.arguments.simulate:
+                self.why_simulated = "asked for with --simulate"
+            else:
+                try:
+                    self.lab = stack.enter_context(Lab(self.arguments.workers, self.arguments.link_mbit))
+                except NotPermittedError as error:
+                    self.why_simulated = str(error)
+            stack.callback(lambda: [process.stop() for process in self.processes])
+            self.processes = [self.start(number) for number in range(self.arguments.workers)]
+            for number, process in enumerate(self.processes):
+                process.wait(120)
+                self.cap(number, self.arguments.cap)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number in range(len(self.processes)):
+            self.cap(number, 1.0)  # so that they end quickly
+        self._stack.close()
+
+    def start(self, number: int, share: float | None = None) -> WorkerProcess:
+        """Start one worker, not capped yet."""
+        detector = self.arguments.detector
+        if self.lab is None:
+            speed = SIMULATED_PIXELS_PER_S * (share or self.arguments.cap)
+            return WorkerProcess(
+                ProcessOptions(
+                    detector, module="bench.elf_simulated", listen=None, more=("--pixels-per-s", str(speed))
+                )
+            )
+        link = self.lab.links[number]
+        process = WorkerProcess(
+            ProcessOptions(detector, f"{link.address}:0", link.prefix, ("--insecure", "--threads", "1"))
+        )
+        self.lab.caps[number].add(process.pid)
+        return process
+
+    def cap(self, number: int, share: float) -> None:
+        """Change a worker's quota; a simulated one keeps its speed."""
+        if self.lab is not None:
+            self.lab.caps[number].limit(share)
+
+    def addresses(self) -> list[WorkerAddress]:
+        return [WorkerAddress(process.url, f"w{n}") for n, process in enumerate(self.processes)]
+
+    def options(self, *, deadline_s: float = 30.0) -> PoolOptions:
+        arguments = self.arguments
+        return PoolOptions(deadline_s, arguments.quality, arguments.min_score, "bench", Policy())
+
+
+@contextmanager
+def quick_workers(bench: Bench) -> Iterator[list[WorkerAddress]]:
+    """The same workers without a cap, where only what they find counts."""
+    for number in range(len(bench.processes)):
+        bench.cap(number, 1.0)
+    try:
+        yield bench.addresses()
+    finally:
+        for number in range(len(bench.processes)):
+            bench.cap(number, bench.arguments.cap)
+
+
+def spread_ms(seconds: Sequence[float]) -> Json:
+    """Median, 95th percentile and maximum in milliseconds."""
+    return {
+        "median": round(1000 * statistics.median(seconds), 1),
+        "p95": round(1000 * percentile(seconds, 95), 1),
+        "most": round(1000 * max(seconds), 1),
+    }
+
+
+def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
+    """Part 1: the three ways, frame by frame."""
+
+    async def run() -> tuple[list[Way], list[Any]]:
+        ways = Ways(bench.addresses(), bench.options())
+        try:
+            await ways.start()
+            await ways.run(frames)
+        finally:
+            await ways.close()
+        return ways.ways, list(ways.workers.states())
+
+    ways, states = asyncio.run(run())
+    one, grid, elf = (way.results for way in ways)
+    warm = slice(min(3, len(frames) - 1), None)  # the first frames have no history
+    report: Json = {"frames": len(frames), "warm_up_frames": warm.start}
+    for way in ways:
+        report[way.name] = {
+            "latency_ms": spread_ms([result.latency_s for result in way.results[warm]]),
+            "with_look_ms": spread_ms(way.with_look_s[warm]),
+            "sent_bytes_per_frame": round(statistics.mean(result.sent_bytes for result in way.results[warm])),
+            "tiles_per_frame": round(
+                statistics.mean(len(result.plan.tiles) for result in way.results[warm]), 2
+            ),
+            "late": sum(result.late for result in way.results),
+            "failed": sum(result.failed for result in way.results),
+            "missing": sum(result.missing for result in way.results),
+        }
+    medians = {way.name: report[way.name]["latency_ms"]["median"] for way in ways}
+    looks = {way.name: report[way.name]["with_look_ms"]["median"] for way in ways}
+    report["times_faster_than_one"] = round(medians["one"] / medians["elf"], 2)
+    report["times_faster_than_grid"] = round(medians["grid"] / medians["elf"], 2)
+    report["times_faster_than_one_waiting_for_looks"] = round(looks["one"] / looks["elf"], 2)
+    sent = {way.name: report[way.name]["sent_bytes_per_frame"] for way in ways}
+    report["upload_change"] = round(sent["elf"] / sent["one"] - 1, 4)
+    report["plan_ms"] = spread_ms([result.plan_s for result in elf[warm]])
+    report["encode_ms"] = spread_ms([result.encode_s for result in elf[warm]])
+    report["quality"] = quality(one, grid, elf)
+    report["workers"] = [asdict(state) for state in states]
+    return report
+
+
+def quality(one: list[PoolResult], grid: list[PoolResult], elf: list[PoolResult]) -> Json:
+    """Against the whole frame's detections of the same run."""
+    whole = [result.detections for result in one]
+    known = [detections.boxes_xyxy[detections.scores >= 0.5] for detections in whole]
+    warm = [index for index, result in enumerate(elf) if not result.plan.covers_all]
+    inside, total = whole_share([elf[index] for index in warm], [known[index] for index in warm])
+    new = discovery(whole, elf)
+    looks = [index for index, result in enumerate(elf) if any(o.is_look for o in result.outcomes)]
+    gaps = np.diff(looks)
+    return {
+        "agreement_map50_at_0.5": round(100 * agreement(whole, [r.detections for r in elf], 0.5), 2),
+        "agreement_map50_at_0.3": round(100 * agreement(whole, [r.detections for r in elf], 0.3), 2),
+        "grid_agreement_map50_at_0.5": round(100 * agreement(whole, [r.detections for r in grid], 0.5), 2),
+        "boxes_whole_in_one_tile": [inside, total, round(100 * inside / max(total, 1), 2)],
+        "new_objects": {"came": new.came, "in_time": new.in_time, "delays_frames": list(new.delays)},
+        "look_interval_frames": round(float(np.median(gaps)), 1) if len(gaps) else None,
+    }
+
+
+def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
+    """Part 2: workers of unequal capacity; how evenly busy Elf keeps them."""
+    if bench.lab is None or len(bench.processes) != len(UNEQUAL):
+        return {"skipped": "needs 4 workers whose quota can be changed"}
+    unit = bench.arguments.cap * len(UNEQUAL) / sum(UNEQUAL)
+    for number, share in enumerate(UNEQUAL):
+        bench.cap(number, unit * share)
+
+    async def run() -> list[PoolResult]:
+        ways = Ways(bench.addresses(), bench.options(), ["elf"])
+        try:
+            await ways.start()
+            await ways.run(frames)
+        finally:
+            await ways.close()
+        return ways.ways[0].results
+
+    results = asyncio.run(run())[10:]
+    for number in range(len(UNEQUAL)):
+        bench.cap(number, bench.arguments.cap)
+    busy: dict[str, float] = {f"w{n}": 0.0 for n in range(len(UNEQUAL))}
+    planned: dict[str, float] = dict.fromkeys(busy, 0.0)
+    for result in results:
+        for outcome in result.outcomes:
+            if outcome.busy_s is not None and not outcome.is_look:
+                busy[outcome.worker] += outcome.busy_s
+        for name, finish_s in result.plan.predicted_finish_s.items():
+            planned[name] = planned.get(name, 0.0) + finish_s
+    mean = statistics.mean(busy.values())
+    return {
+        "capacities": UNEQUAL,
+        "caps": [round(unit * share, 4) for share in UNEQUAL],
+        "frames": len(results),
+        "busy_s": {name: round(seconds, 3) for name, seconds in busy.items()},
+        "planned_s": {name: round(seconds, 3) for name, seconds in planned.items()},
+        "spread": round((max(busy.values()) - min(busy.values())) / mean, 3) if mean else None,
+        "latency_ms": spread_ms([result.latency_s for result in results]),
+    }
+
+
+def faults(bench: Bench, frames: Sequence[ProtectedFrame], calm_s: float) -> Json:
+    """Part 3: kill, freeze and slow one worker in the middle of a stream."""
+    deadline_s = bench.arguments.deadline_ms / 1000
+    interval_s = max(0.1, 1.3 * calm_s)
+    options = bench.options(deadline_s=deadline_s)
+
+    def run(fault: Fault) -> FaultReport:
+        return asyncio.run(run_fault(fault, bench.addresses(), options, frames, interval_s=interval_s))
+
+    reports = [run(freeze(bench.processes[1].pid))]
+    if bench.lab is not None:
+        slow, normal = bench.arguments.cap / 4, bench.arguments.cap
+        reports.append(
+            run(Fault("slowed to a quarter", lambda: bench.cap(1, slow), lambda: bench.cap(1, normal)))
+        )
+    reports.append(run(Fault("kill -9", kill(bench.processes[1].pid), lambda: None)))
+    bench.processes[1].stop()
+    bench.cap(1, 1.0)
+    bench.processes[1] = bench.start(1)
+    bench.processes[1].wait(120)
+    bench.cap(1, bench.arguments.cap)
+    return {
+        "interval_ms": round(1000 * interval_s),
+        "runs": [asdict(one) | {"good": one.is_good} for one in reports],
+    }
+
+
+def planning(objects: int = 32, frames: int = 300) -> Json:
+    """Part 4: planning and prediction in thread time, for objects that walk about at random."""
+    chance = np.random.default_rng(7)
+    size, wh = chance.uniform((20, 40), (80, 160), (objects, 2)), np.array([1280, 720])
+    place, speed = chance.uniform(0, 1, (objects, 2)) * (wh - size), chance.normal(0, 3, (objects, 2))
+    workers = [WorkerView(f"w{n}", 1.5e6, 12e6, 0.004, 0.004) for n in range(4)]
+    planner, seconds = Planner(Policy()), []
+    for index in range(frames):
+        place = np.clip(place + speed + chance.normal(0, 0.5, place.shape), 0, wh - size)
+        boxes = np.concatenate([place, place + size], 1).astype(np.float32)
+        found = Detections(boxes, np.full(objects, 0.8, np.float32), np.zeros(objects, np.int64), COCO_NAMES)
+        began_s = time.thread_time()
+        planner.plan(index, (1280, 720), workers)
+        planner.observe(index, found)
+        seconds.append(time.thread_time() - began_s)
+    return {"objects": objects, "thread_ms": spread_ms(seconds[10:])}
+
+
+def labelled(bench: Bench, folders: Sequence[Path]) -> Json:
+    """Part 5: mAP50 of people against MOT's labels, whole frames and tiles; workers without a cap."""
+    report: Json = {}
+    found: dict[str, list[Detections]] = {"one": [], "elf": []}
+    truths, inside, total = [], 0, 0
+    protector = load_protector()
+    for folder in folders:
+        clear, labels = mot_sequence(folder)
+        frames = [protector.protect(frame, renew=number == 0) for number, frame in enumerate(clear)]
+
+        async def run(frames: Sequence[ProtectedFrame] = frames) -> list[Way]:
+            ways = Ways(bench.addresses(), bench.options(deadline_s=60), ["one", "elf"])
+            try:
+                await ways.start()
+                await ways.run(frames)
+            finally:
+                await ways.close()
+            return ways.ways
+
+        with quick_workers(bench):
+            ways = asyncio.run(run())
+        for way in ways:
+            found[way.name] += [result.detections for result in way.results]
+        truths += labels
+        seen = [index for index, result in enumerate(ways[1].results) if not result.plan.covers_all]
+        one_in, one_all = whole_share(
+            [ways[1].results[i] for i in seen], [labels[i].boxes_xyxy for i in seen]
+        )
+        inside, total = inside + one_in, total + one_all
+    for name, detections in found.items():
+        report[f"{name}_map50"] = round(100 * map50(detections, truths), 2)
+    report["points_lost"] = round(report["one_map50"] - report["elf_map50"], 2)
+    report["frames"], report["people"] = len(truths), sum(len(truth.boxes_xyxy) for truth in truths)
+    report["labelled_boxes_whole_in_one_tile"] = [inside, total, round(100 * inside / max(total, 1), 2)]
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A clip's protected frames."""
+
+    path: Path
+    frames: list[ProtectedFrame]
+
+
+def run(arguments: argparse.Namespace) -> Json:
+    """All parts that were asked for."""
+    report: Json = {
+        "cap_of_one_core": arguments.cap,
+        "link_mbit": arguments.link_mbit,
+        "workers": arguments.workers,
+        "detector": arguments.detector,
+        "jpeg_quality": arguments.quality,
+        "min_score": arguments.min_score,
+        "clips": {},
+    }
+    if "planning" in arguments.only:
+        report["planning"] = planning()
+    if set(arguments.only) <= {"planning"}:
+        return report
+    clips = [
+        Clip(path, [frame for frame, _ in protected_frames(path, limit=arguments.frames)])
+        for path in arguments.clips
+    ]
+    with Bench(arguments) as bench:
+        report["simulated"] = bench.why_simulated
+        if bench.why_simulated:
+            print(f"SIMULATED workers: {bench.why_simulated}", file=sys.stderr)
+        for clip in clips:
+            part: Json = {"size": f"{clip.frames[0].width}x{clip.frames[0].height}"}
+            if "latency" in arguments.only:
+                part["latency"] = latency(bench, clip.frames)
+                show_latency(clip.path.name, part, report)
+            if "balance" in arguments.only:
+                part["balance"] = balance(bench, clip.frames)
+                show(f"{clip.path.name}: capacities 4:2:1:1", part["balance"])
+            if "faults" in arguments.only:
+                calm_ms = part["latency"]["elf"]["latency_ms"]["median"] if "latency" in part else 100.0
+                part["faults"] = faults(bench, clip.frames, calm_ms / 1000)
+                for one in part["faults"]["runs"]:
+                    show(f"{clip.path.name}: fault", one)
+            report["clips"][clip.path.name] = part
+        if "mot" in arguments.only and arguments.mot:
+            report["mot"] = labelled(bench, arguments.mot)
+            show("MOT labels", report["mot"])
+    return report
+
+
+def show(title: str, values: Json) -> None:
+    print(f"{title}: " + ", ".join(f"{key} {value}" for key, value in values.items()), file=sys.stderr)
+
+
+def show_latency(name: str, part: Json, report: Json) -> None:
+    found, mark = part["latency"], " (SIMULATED)" if report.get("simulated") else ""
+    print(
+        f"{name} {part['size']}, {found['frames']} frames, {report['workers']} workers at"
+        f" {100 * report['cap_of_one_core']:.0f} % of a core, {report['link_mbit']:.0f} Mbit/s,"
+        f" {report['detector']}, JPEG {report['jpeg_quality']}{mark}",
+        file=sys.stderr,
+    )
+    for way in ("one", "grid", "elf"):
+        show(f"  {way}", found[way])
+    for key in ("times_faster_than_one", "times_faster_than_grid", "upload_change", "plan_ms", "encode_ms"):
+        print(f"  {key}: {found[key]}", file=sys.stderr)
+    show("  quality", found["quality"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("clips", nargs="*", type=Path)
+    parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--cap", type=float, default=0.15, help="share of one core per worker")
+    parser.add_argument("--link-mbit", type=float, default=100.0)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--detector", default="yolox")
+    parser.add_argument("--quality", type=int, default=85)
+    parser.add_argument("--min-score", type=float, default=0.3)
+    parser.add_argument("--deadline-ms", type=float, default=1000.0, help="of the fault runs")
+    parser.add_argument("--mot", nargs="*", type=Path, default=[], metavar="FOLDER")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), metavar="PART,...")
+    parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    unknown = set(arguments.only) - set(PARTS)
+    if unknown:
+        parser.error(f"--only: expected some of {', '.join(PARTS)}")
+    report = run(arguments)
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
