@@ -26,7 +26,7 @@ BEACON = (5, 10)
 """Rows and columns of cells at the upper left that always carry: so a key shows itself in every picture."""
 
 _HALO_CELLS = 9
-"""How far a cell's pattern can depend on its neighbours: eight 3x3 convolutions, and one to spare."""
+"""How many of its own cells a pattern can depend on: eight 3x3 convolutions, and one to spare."""
 
 Cells = npt.NDArray[np.bool_]
 Octaves = npt.NDArray[np.float32]
@@ -96,7 +96,7 @@ class PixelHider:
         result = Planes(*(plane.copy() for plane in self._hidden))
         whole = (0, protected.luma_hw.shape[0], 0, protected.luma_hw.shape[1])
         _paste(result, protected, changed, whole)
-        for window, cells in _windows(carrying, protected):
+        for window, cells in _windows(carrying, protected, self._model.cell):
             _paste(result, self._drawn(clear, protected, window), cells, window)
         return result
 
@@ -157,11 +157,11 @@ def _cell_grid(planes: Planes) -> tuple[int, int]:
     return -(-height // CELL_MULTIPLE), -(-width // CELL_MULTIPLE)
 
 
-def _windows(cells: Cells, planes: Planes) -> Iterator[tuple[Window, Cells]]:
+def _windows(cells: Cells, planes: Planes, model_cell: int) -> Iterator[tuple[Window, Cells]]:
     """Groups of marked cells that depend on nothing in common, each with the window it depends on."""
     if not cells.any():
         return
-    side = 2 * _HALO_CELLS + 1
+    side = 2 * -(-_HALO_CELLS * model_cell // CELL_MULTIPLE) + 1
     reached = cv2.dilate(cells.view(np.uint8), np.ones((side, side), np.uint8))
     _, labels, boxes, _ = cv2.connectedComponentsWithStats(reached, connectivity=8)
     height, width = planes.luma_hw.shape
