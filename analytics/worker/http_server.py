@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 import ssl
+from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from analytics.worker.rest_api import Reply, RestApi, too_busy
 from base.access import ListenAddress
@@ -16,24 +18,51 @@ from base.errors import PeerError
 
 logger = logging.getLogger(__name__)
 
-HEADER_TIMEOUT_S = 10.0
-"""From a connection's begin or last answer to a request's complete header."""
-BODY_TIMEOUT_S = 20.0
-HANDSHAKE_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 128
 MAX_BYTES_IN = 256 << 20
 """Of all bodies that are being received or waited for; one more is refused."""
 _BACKLOG = 128
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client may take.
+
+    Attributes:
+        header_s: from a connection's begin or last answer to a request's complete header.
+        body_s: for the body behind it.
+        handshake_s: of TLS.
+    """
+
+    header_s: float = 10.0
+    body_s: float = 20.0
+    handshake_s: float = 10.0
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Lines that are no HTTP are answered 400; in the log they would be traces that strangers can write."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+logger.addFilter(_is_our_fault)
+
+
 class WorkerHttp:
     """Serves one RestApi until closed."""
 
-    def __init__(self, api: RestApi, listen: ListenAddress, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        api: RestApi,
+        listen: ListenAddress,
+        tls: ssl.SSLContext | None = None,
+        patience: Patience | None = None,
+    ) -> None:
         """Prepare; nothing is bound yet."""
         self._api = api
         self._listen = listen
         self._tls = tls
+        self._patience = patience or Patience()
         self._port = listen.port
         self._bytes_in = 0
         self._runner: web.AppRunner | None = None
@@ -57,7 +86,8 @@ class WorkerHttp:
         self._runner = web.AppRunner(
             app,
             access_log=None,
-            keepalive_timeout=HEADER_TIMEOUT_S,
+            logger=logger,
+            keepalive_timeout=self._patience.header_s,
             lingering_time=1.0,
             shutdown_timeout=1.0,
             handler_cancellation=True,  # a caller that goes away frees its place in the queue
@@ -65,7 +95,7 @@ class WorkerHttp:
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101  # set up; for the type checker
         gate = ConnectionGate(self._runner.server, MAX_CONNECTIONS)
-        timeout_s = HANDSHAKE_TIMEOUT_S if self._tls is not None else None
+        timeout_s = self._patience.handshake_s if self._tls is not None else None
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 gate,
@@ -100,7 +130,7 @@ class WorkerHttp:
             return _response(too_busy(), close=True)
         self._bytes_in += expected
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            async with asyncio.timeout(self._patience.body_s):
                 body = await request.read()
             return _response(await self._api.reply(request.method, path, request.headers, body, peer))
         except TimeoutError:
