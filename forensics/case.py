@@ -26,11 +26,11 @@ from forensics.canonical import JsonObject
 from forensics.case_engine import Engine
 from forensics.case_files import STAMP, SUMS, CaseFolder, describe
 from forensics.case_html import case_html
-from forensics.case_job import CaseJob, ItemResult, usable_suffix
+from forensics.case_job import FAILURE, CaseJob, ItemResult, usable_suffix
 from forensics.case_report import CaseReport, joints
-from forensics.input_file import Advance
+from forensics.input_file import Advance, printable_name
 from forensics.ledger import Ledger
-from forensics.opening import MAX_TEXT, operator
+from forensics.opening import Purpose, operator
 from forensics.selection import iso_time, parse_range
 from forensics.timestamp import MAX_STAMP_BYTES, Stamp, check
 from keys import CameraPublic
@@ -115,10 +115,7 @@ def run_case(
 def _check(recordings: Sequence[Path], folder: Path, options: CaseOptions) -> None:
     usable_suffix(options.container)
     chosen = parse_range(options.start, options.end)
-    for name, text in (("reason", options.reason), ("case", options.case)):
-        if len(text) > MAX_TEXT:
-            message = f"{name}: {len(text)} characters, limit is {MAX_TEXT}"
-            raise UsageError(message)
+    Purpose(options.reason, options.case)
     relative = any(point is not None and not point.is_absolute for point in (chosen.start, chosen.end))
     if relative and len(recordings) > 1:
         message = "--from, --to: with several recordings give times of the calendar (ISO 8601)"
@@ -147,8 +144,10 @@ class _Run:
         left = [job for number, job in enumerate(jobs) if number not in lost]
         done = iter(self._stage(left, "process", _ACQUIRE_SHARE, 1.0 - _ACQUIRE_SHARE))
         results = tuple(lost[number] if number in lost else next(done) for number in range(len(jobs)))
-        skipped += [result.stem for result in results if result.is_outside]
-        report = self._report(tuple(each for each in results if not each.is_outside), skipped)
+        outside = [result for result in results if result.is_outside]
+        skipped += [result.stem for result in outside]
+        code = max((result.exit_code for result in outside), default=FAILURE)
+        report = self._report(tuple(each for each in results if not each.is_outside), skipped, code)
         self._publish(report, stamper)
         return report
 
@@ -187,7 +186,7 @@ class _Run:
             return []
         return self._engine.run(self._folder, jobs, stage, _Total(len(jobs), start, share, self._advance))
 
-    def _report(self, results: tuple[ItemResult, ...], skipped: Sequence[str]) -> CaseReport:
+    def _report(self, results: tuple[ItemResult, ...], skipped: Sequence[str], empty_code: int) -> CaseReport:
         options = self._options
         return CaseReport(
             case=options.case,
@@ -203,6 +202,7 @@ class _Run:
             joints=joints(results),
             engine=self._engine.name,
             jobs=self._engine.num_jobs,
+            empty_code=empty_code,
         )
 
     def _publish(self, report: CaseReport, stamper: Stamper | None) -> None:
@@ -210,7 +210,9 @@ class _Run:
         folder = self._folder
         for name in (SUMS, STAMP):
             (folder.path / name).unlink(missing_ok=True)
-        document = json.dumps(report.as_json(), indent=2, ensure_ascii=False).encode() + b"\n"
+        # A name that is not UTF-8 holds lone surrogates: written as JSON's \udcXX, it is JSON and exact.
+        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+        document = text.encode(errors="backslashreplace") + b"\n"
         known = {file.name: file.sha256 for file in (folder.write("report.json", document),)}
         page = folder.write("report.html", case_html(report))
         known[page.name] = page.sha256
@@ -239,7 +241,7 @@ class _Run:
             "who": report.operator,
             "case": report.case,
             "reason": report.reason,
-            "folder": self._folder.path.name,
+            "folder": printable_name(self._folder.path),
             "recordings": len(report.results),
             "openings": [result.ledger_seq for result in report.results][:400],
             "verdict": None if report.verdict is None else report.verdict.value,

@@ -100,8 +100,8 @@ class InProcess:
         pass
 
     def __init__(self, names: KeyNames | None, passphrase: Passphrase, ledger: Path) -> None:
-        self._keys = None if names is None else names.open(passphrase)
         self._ledger = Ledger(ledger)
+        self._keys = None if names is None else names.open(passphrase, self._ledger)
 
     def run(
         self, folder: CaseFolder, jobs: Sequence[CaseJob], stage: str, report: Report

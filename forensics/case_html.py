@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from base.documents import is_plain_text
 from forensics.case_report import CaseReport, software
 from forensics.report import TOOL
 
@@ -59,7 +60,7 @@ def case_html(report: CaseReport) -> bytes:
             ((j.before, j.after, "yes" if j.fits else "NO", j.text) for j in report.joints),
             "no camera has more than one recording here",
         ),
-        "<h2>Outside of the range asked for</h2>",
+        "<h2>Outside of what was asked for</h2>",
         _table(("recording",), ((name,) for name in report.skipped), "none"),
         "<h2>Restored pictures</h2>",
         '<p class="empty">None: every picture of the videos is one that the camera coded. '
@@ -76,7 +77,9 @@ def case_html(report: CaseReport) -> bytes:
 
 
 def _text(value: object) -> str:
-    return escape("" if value is None else str(value))
+    """Escaped, and without what could turn the line around: people who hand in files choose their names."""
+    text = "" if value is None else str(value)
+    return escape("".join(char if is_plain_text(char) else "\ufffd" for char in text))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from base.errors import AuthenticationFailed, KeyUnavailable, MediaError, VeilError
+from base.errors import AuthenticationFailed, KeyUnavailable, MediaError, OutsideGrant, VeilError
 from forensics.canonical import JsonObject
 from forensics.case_files import CaseFolder, Step, acquire, describe
-from forensics.case_job import FAILURE, INTEGRITY, KEY, OK, Acquired, CaseJob, ItemResult
+from forensics.case_job import FAILURE, INTEGRITY, KEY, Acquired, CaseJob, ItemResult
 from forensics.decode import DecodeOptions, decode, report_path
 from forensics.decode_report import DecodeReport
 from forensics.input_file import Advance
@@ -99,16 +99,21 @@ def process_item(
     try:
         acquired = acquire_item(folder, job)
         result = _Work(folder, job, acquired, ledger, advance or (lambda _: None)).run(keys)
-    except OutsideRange:
-        return ItemResult(job.stem, OK, is_outside=True)
-    except KeyUnavailable as error:
-        return _failed(job, KEY, error)
-    except AuthenticationFailed as error:
-        return _failed(job, INTEGRITY, error)
     except (VeilError, OSError) as error:
-        return _failed(job, FAILURE, error)
+        return _unopened(job, error)
     folder.save_state(f"{job.stem}.done", {"job": job.fingerprint, "result": result.as_json()})
     return result
+
+
+_CODES = ((KeyUnavailable, KEY), (AuthenticationFailed, INTEGRITY))
+
+
+def _unopened(job: CaseJob, error: Exception) -> ItemResult:
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), FAILURE)
+    has_range = job.start is not None or job.end is not None  # without one the grant says what is asked for
+    if isinstance(error, OutsideRange) or (isinstance(error, OutsideGrant) and not has_range):
+        return ItemResult(job.stem, code, is_outside=True)
+    return _failed(job, code, error)
 
 
 def _failed(job: CaseJob, exit_code: int, error: Exception) -> ItemResult:

@@ -15,7 +15,7 @@ from typing import Any
 from base.errors import UsageError
 from base.version import __version__
 from codec.muxer import MUXER_OF_SUFFIX
-from forensics.canonical import JsonObject, canonical_json
+from forensics.canonical import JsonObject
 from keys import CameraPublic
 from keys.key_files import parse_camera_public, render_camera_public
 
@@ -53,7 +53,9 @@ class CaseJob:
     @property
     def fingerprint(self) -> str:
         """Differs as soon as something would come out differently."""
-        return hashlib.sha256(canonical_json({**asdict(self), "version": __version__})).hexdigest()
+        # Not canonical JSON, which refuses the names of files that are not UTF-8.
+        document = json.dumps({**asdict(self), "version": __version__}, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(document.encode("ascii")).hexdigest()
 
     @property
     def public(self) -> CameraPublic | None:
@@ -86,7 +88,8 @@ class ItemResult:
     Attributes:
         exit_code: 0, 1 failure, 3 integrity, 4 no key.
         verdict: as the verification found; None if it did not get so far.
-        is_outside: nothing of it lies in the range asked for; nothing was opened.
+        is_outside: nothing of it lies in the range asked for, or in the grant; nothing was opened, and
+            ``exit_code`` is what that means if no recording has anything (1 range, 4 grant).
         first, last: stream, index and signature digest of the first and last verified segment, with the
             digest that it names as its predecessor's: from these the joints between recordings are judged.
     """

@@ -135,22 +135,22 @@ def work(
         return failed(job, f"this node was started without {_MODE}=token").as_json()
     if (folder.state("mark") or {}).get("mark") != place["mark"]:
         return failed(job, f"this node does not see the case's folder {folder.path}").as_json()
+    ledger = Ledger(Path(place["ledger"]))
     try:
-        keys = _keys(names) if stage == "process" else None
+        keys = _keys(names, ledger) if stage == "process" else None
     except KeyUnavailable as error:
         return ItemResult(job.stem, KEY, error=f"on the node: {error}").as_json()
     except (VeilError, OSError) as error:
         return ItemResult(job.stem, FAILURE, error=f"on the node: {error}").as_json()
-    ledger = Ledger(Path(place["ledger"]))
     return do_job(folder, job, stage, keys=keys, ledger=ledger, advance=lambda _: None).as_json()
 
 
-def _keys(names: dict[str, Any] | None) -> KeySource | None:
+def _keys(names: dict[str, Any] | None, ledger: Ledger) -> KeySource | None:
     if names is None:
         return None
-    named = KeyNames(tuple(names["identities"]), names["grant"])
+    named = KeyNames.of_json(names)
     if repr(named) not in _opened:
-        _opened[repr(named)] = named.open(os.environ.get("VEILCAM_PASSPHRASE"))
+        _opened[repr(named)] = named.open(os.environ.get("VEILCAM_PASSPHRASE"), ledger)
     return _opened[repr(named)]
 
 

@@ -103,7 +103,8 @@ class CaseReport:
 
     Attributes:
         verdict: the worst of all recordings; None if none could be judged.
-        ledger_head: hash of the ledger's entry that seals the bundle, with its number.
+        skipped: recordings of which nothing lies in the range, or in the grant.
+        empty_code: exit status if that is so of all of them.
     """
 
     case: str
@@ -119,6 +120,7 @@ class CaseReport:
     joints: tuple[Joint, ...]
     engine: str
     jobs: int
+    empty_code: int = FAILURE
 
     @property
     def verdict(self) -> Verdict | None:
@@ -129,6 +131,8 @@ class CaseReport:
     @property
     def exit_code(self) -> int:
         """0 if everything came out and verified; else 3 if something does not verify, 4 without key, 1."""
+        if not self.results:
+            return self.empty_code
         codes = {result.exit_code for result in self.results}
         return next((code for code in (INTEGRITY, KEY, FAILURE) if code in codes), OK)
 
@@ -170,7 +174,7 @@ class CaseReport:
             state = result.error or f"{(result.verdict or '-').upper()}"
             done = f", {result.num_delivered} segments" if result.output else ""
             lines.append(f"  {result.stem}: {state}{done}{' (done before)' if result.is_resumed else ''}")
-        lines += [f"  {name}: outside of the range" for name in self.skipped]
+        lines += [f"  {name}: outside of what was asked for" for name in self.skipped]
         lines += [f"  between {j.before} and {j.after}: {j.text}" for j in self.joints if not j.fits]
         return "\n".join(lines)
 

@@ -39,7 +39,7 @@ def main(source: TextIO, out: TextIO) -> int:
         stage, job = asked["stage"], CaseJob(**asked["job"])
         if stage == "process" and opening is not None:
             try:
-                keys = _keys(opening)
+                keys = _keys(opening, ledger)
             except (VeilError, OSError) as error:
                 _say(out, {"failed": str(error), "exit_code": _exit_code(error)})
                 continue
@@ -55,12 +55,12 @@ def _exit_code(error: Exception) -> int:
     return INTEGRITY if isinstance(error, AuthenticationFailed) else FAILURE
 
 
-def _keys(opening: dict[str, Any]) -> KeySource | None:
+def _keys(opening: dict[str, Any], ledger: Ledger) -> KeySource | None:
     names, secret = opening["keys"], opening["passphrase"]
     if names is None:
         return None
     passphrase = None if secret is None else SecretBytes(bytes.fromhex(secret))
-    return KeyNames(tuple(names["identities"]), names["grant"]).open(passphrase)
+    return KeyNames.of_json(names).open(passphrase, ledger)
 
 
 class _Progress:

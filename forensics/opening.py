@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from base.documents import is_plain_text
 from base.errors import GrantRefused, KeyUnavailable, UsageError, VeilError
 from forensics.canonical import JsonObject, JsonValue
 from forensics.ledger import EventKind, Guard, Ledger, LedgerEntry, Past
@@ -26,7 +27,11 @@ _MAX_RANGES = 400
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Why something is opened, as the person who opens it states it; at most 2000 characters each."""
+    """Why something is opened, as the person who opens it states it.
+
+    At most 2000 characters each, without control characters or marks that turn the direction of reading: the
+    texts are shown on terminals and in reports, and must read there as they read to whoever typed them.
+    """
 
     reason: str = ""
     case: str = ""
@@ -35,6 +40,9 @@ class Purpose:
         for name, text in (("reason", self.reason), ("case", self.case)):
             if len(text) > MAX_TEXT:
                 message = f"{name}: {len(text)} characters, limit is {MAX_TEXT}"
+                raise UsageError(message)
+            if not is_plain_text(text):
+                message = f"{name}: expected text without control characters, in UTF-8"
                 raise UsageError(message)
 
 

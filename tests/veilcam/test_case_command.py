@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import html
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.support.authority import make_authority, serving_stamps
+from tests.veilcam.cli import environment
 from tests.veilcam.conftest import Studio
 
 
@@ -97,3 +100,45 @@ def test_live_options_are_not_for_files_nor_the_other_way_round(studio: Studio) 
     assert ended.exit_code == 2
     ended = studio.call("verify", "http://127.0.0.1:9/whep", "-c", "keys/gate.pub", "--seconds", "1")
     assert ended.exit_code == 1
+
+
+def test_recordings_whose_names_are_not_utf_8_are_opened_like_any_other(
+    studio: Studio, tmp_path: Path
+) -> None:
+    """What recorders hand over has whatever names it has; also marks that turn the direction of reading."""
+    data = (studio.folder / "protected.mp4").read_bytes()
+    names = [b"gate\xff.mp4", "exe\u202e4pm.mp4".encode(), b"a\nb.mp4"]
+    for name in names:
+        (tmp_path / os.fsdecode(name)).write_bytes(data)
+    recordings = [tmp_path / os.fsdecode(name) for name in names]
+    start = ("case", "decode", *recordings, "-o", tmp_path / "case", "-i", "keys/custodian.identity")
+    ended = studio.run(*start, "-c", "keys/gate.pub", "-j", "1", env=environment(LC_ALL="C.UTF-8"))
+    assert ended.exit_code == 0, ended.err
+    report = json.loads((tmp_path / "case" / "report.json").read_text())
+    assert {step["name"] for step in report["custody"]} >= set(map(str, recordings))
+    page = (tmp_path / "case" / "report.html").read_text()
+    assert "\u202e" not in page
+    assert studio.call("case", "check", tmp_path / "case").exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\x1b[2J", "\u202egpj", "\udcff", "x" * 2001])
+@pytest.mark.parametrize("option", ["--case", "--reason"])
+@pytest.mark.parametrize("command", [("decode",), ("case", "decode")])
+def test_what_would_turn_a_report_or_a_terminal_around_is_no_case_and_no_reason(
+    studio: Studio, tmp_path: Path, command: tuple[str, ...], option: str, text: str
+) -> None:
+    out = tmp_path / "out.mp4"
+    ended = studio.call(*command, "protected.mp4", "-o", out, "-i", "keys/custodian.identity", option, text)
+    assert ended.exit_code == 2
+    assert option[2:] in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reason_is_text_on_the_page_and_nothing_else(studio: Studio, tmp_path: Path) -> None:
+    start = ("case", "decode", "protected.mp4", "-o", tmp_path / "case", "-i", "keys/custodian.identity")
+    reason = "\"><img src=x onerror=alert(1)><script>'"
+    assert studio.call(*start, "-c", "keys/gate.pub", "-j", "1", "--reason", reason).exit_code == 0
+    page = (tmp_path / "case" / "report.html").read_text()
+    assert html.escape(reason) in page
+    assert "<img" not in page
+    assert "<script" not in page

@@ -155,3 +155,70 @@ def test_a_request_that_cannot_be_meant_is_a_usage_error(
     )
     assert (ended.exit_code, why in ended.err) == (2, True), ended.err
     assert not (office / "bad.request").exists()
+
+
+def _case(office: Office, folder: Path, *arguments: str | Path) -> Ended:
+    base = ("case", "decode", "protected.mp4", "-o", folder, "-c", "keys/gate.pub", "--jobs", "1", "--json")
+    return office.call(*base, "--grant", office / "c.grant", *arguments)
+
+
+def test_a_case_holds_its_grant_against_policy_and_revocations(office: Office, tmp_path: Path) -> None:
+    if not (office / "c.grant").exists():
+        assert office.issue("c.grant", "dora", "dan").exit_code == 0
+    iris = ("-i", office / "iris.identity")
+    good = _case(office, tmp_path / "good", *iris, "--policy", office / "house")
+    assert (good.exit_code, good.json["verdict"]) == (0, "authentic"), good.err
+    office.do("grant", "policy", tmp_path / "others", "--threshold", "1", office / "dan.signer.pub")
+    other = _case(office, tmp_path / "other", *iris, "--policy", tmp_path / "others")
+    assert (other.exit_code, "no custodian" in other.err) == (4, True)
+    stranger = _case(office, tmp_path / "stranger", "-i", "keys/stranger.identity")
+    assert (stranger.exit_code, "not to us" in stranger.err) == (4, True)
+    ledger = office / "ledger.jsonl"
+    revocation = tmp_path / "c.revocation"
+    elsewhere = Office(office._studio, tmp_path)  # whose ledger knows of no revocation
+    revoke = ("grant", "revoke", office / "c.grant", "-s", office / "dora.signer", "--reason", "closed")
+    elsewhere.do(*revoke, "-o", revocation)
+    ended = _case(office, tmp_path / "ended", *iris, "--revocation", revocation)
+    assert ended.exit_code == 4
+    assert "revoked: closed" in ended.json["recordings"][0]["error"]
+    kinds = [json.loads(line)["kind"] for line in ledger.read_text().splitlines()]
+    assert kinds.count("refused") >= 3
+
+
+def test_what_a_grant_does_not_hold_is_outside_of_its_case_and_no_failure(
+    office: Office, tmp_path: Path
+) -> None:
+    """A day of recordings and a grant of one: the others were not asked for."""
+    if not (office / "d.grant").exists():
+        assert office.issue("d.grant", "dora", "dan").exit_code == 0
+    keys = ("-r", "keys/custodian.recipient", "-c", "keys/gate.camera")
+    office.do("protect", "clip.mp4", "-o", tmp_path / "later.mp4", *keys)
+    case = ("case", "decode", "-c", "keys/gate.pub", "-i", office / "iris.identity", "-j", "1", "--json")
+    given = ("--grant", office / "d.grant")
+    ended = office.call(*case, *given, "protected.mp4", tmp_path / "later.mp4", "-o", tmp_path / "case")
+    assert (ended.exit_code, ended.json["outside_the_range"]) == (0, ["later"]), ended.err
+    assert [each["stem"] for each in ended.json["recordings"]] == ["protected"]
+    nothing = office.call(*case, *given, tmp_path / "later.mp4", "-o", tmp_path / "nothing")
+    assert (nothing.exit_code, nothing.json["ok"]) == (4, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("keys/custodian.identity", "got a veilcam identity file"),
+        ("keys/gate.camera", "got a veilcam camera file"),
+        ("clip.mp4", "got something else"),
+        ("empty", "got an empty file"),
+        ("a.request", "expected a veilcam grant"),
+    ],
+)
+def test_a_grant_that_is_something_else_is_named_for_what_it_is(
+    office: Office, tmp_path: Path, name: str, got: str
+) -> None:
+    (tmp_path / "empty").touch()
+    path = office / name if name == "a.request" else tmp_path / name if name == "empty" else name
+    decode = ("decode", "protected.mp4", "-i", office / "iris.identity", "-o", tmp_path / "x.mp4")
+    ended = office.call(*decode, "--grant", path)
+    assert (ended.exit_code, f"{Path(name).name}: " in ended.err, got in ended.err) == (2, True, True), (
+        ended.err
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from base.documents import is_plain_text
 from base.errors import FormatError, UsageError
 from veilcam.cli.options import ForceFlag, JsonFlag, examples
 from veilcam.cli.output import Output, table
@@ -98,7 +99,7 @@ def show(
     with LedgerIndex(_existing(ledger)) as index:
         entry = index.entry(number)
     output.say(table({"entry": entry.seq, "time": entry.time, "kind": entry.kind, "hash": entry.hash}))
-    output.say(json.dumps(dict(entry.body), indent=2, ensure_ascii=False))
+    output.say(_readable(entry))
     output.result({"ok": True, **_document(entry)})
 
 
@@ -249,7 +250,7 @@ def check(
     if isinstance(parsed, InclusionProof):
         entry = parsed.verify(expected)
         output.say(f"entry {entry.seq} of {parsed.checkpoint.size} is in {expected.origin}")
-        output.say(json.dumps(dict(entry.body), indent=2, ensure_ascii=False))
+        output.say(_readable(entry))
         output.result({"ok": True, "kind": "inclusion", "size": parsed.checkpoint.size, **_document(entry)})
         return
     parsed.verify(expected)
@@ -299,6 +300,12 @@ def _checkpoint(path: Path) -> Checkpoint:
         raise UsageError(f"{path}: {error}") from error
 
 
+def _readable(entry: LedgerEntry) -> str:
+    """The body, indented; what a terminal or the direction of reading would obey is escaped."""
+    text = json.dumps(dict(entry.body), indent=2, ensure_ascii=False)
+    return "".join(c if c == "\n" or is_plain_text(c) else f"\\u{ord(c):04x}" for c in text)
+
+
 def _one_line(entry: LedgerEntry) -> str:
     body = entry.body
     who = body.get("who")
@@ -307,7 +314,7 @@ def _one_line(entry: LedgerEntry) -> str:
     name = source.get("name") if isinstance(source, dict) else None
     shown = [user, body.get("action"), name, body.get("case"), body.get("grant"), body.get("result")]
     text = " ".join(str(each) for each in shown if each)
-    safe = "".join(char if char.isprintable() else "\ufffd" for char in text)  # people wrote some of it
+    safe = "".join(char if is_plain_text(char) else "\ufffd" for char in text)  # people wrote some of it
     return f"{entry.seq:>6}  {entry.time}  {entry.kind:<15} {safe}"
 
 

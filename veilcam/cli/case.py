@@ -12,6 +12,8 @@ from veilcam.cli.options import JsonFlag, examples
 from veilcam.cli.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from forensics.case import Stamper
     from forensics.case_engine import Engine
     from forensics.case_keys import KeyNames
@@ -49,6 +51,14 @@ def decode(
     ] = None,
     grant: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Open with this grant, addressed to the identity.")
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Custody policy the grant must satisfy.", envvar="VEILCAM_CUSTODY"),
+    ] = None,
+    revocation: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Revocation to heed, from `veilcam grant revoke`; repeatable."),
     ] = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="T", help="ISO 8601; seconds with one recording.")
@@ -107,7 +117,8 @@ def decode(
     )
     ledger = Ledger(default_ledger_path())
     stamper = _stamper(timestamp)
-    keys = KeyNames.of(identity, grant)
+    _check_documents(grant, policy, revocation or [])
+    keys = KeyNames.of(identity, grant, policy=policy, revocations=revocation or [])
     with (
         _engine(
             engine, keys, ledger.path, min(jobs or os.cpu_count() or 1, len(found)), ray_address
@@ -119,6 +130,16 @@ def decode(
     output.say(f"report in {out / 'report.html'}")
     output.result({"ok": report.exit_code == 0, "folder": str(out), **report.as_json()})
     return report.exit_code
+
+
+def _check_documents(grant: Path | None, policy: Path | None, revocations: Sequence[Path]) -> None:
+    """Refuse files of the wrong kind before anything is copied; the processes that open read them again."""
+    from veilcam.cli.grant_files import grant_from, policy_from, revocations_from
+
+    if grant is not None:
+        grant_from(grant)
+    policy_from(policy)
+    revocations_from(revocations)
 
 
 def _engine(name: str, keys: KeyNames, ledger: Path, jobs: int, address: str | None) -> Engine:

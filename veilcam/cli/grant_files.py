@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from base.canonical import JsonObject, JsonValue
-from base.errors import AuthenticationFailed, FormatError, GrantRefused
+from base.errors import FormatError, UsageError
 from base.files import atomic_write, read_bounded
-from forensics.ledger import EventKind, Ledger, default_ledger_path
-from forensics.opening import record_event
+from forensics.grant_opening import open_grant
+from forensics.input_file import printable_name
+from forensics.ledger import Ledger, default_ledger_path
 from keys.approval import MAX_APPROVAL_BYTES, MAX_POLICY_BYTES, Approval, CustodyPolicy
 from keys.grant import MAX_GRANT_BYTES, Grant, OpenedGrant
 from keys.grant_revocation import MAX_REVOCATION_BYTES, Revocation
 from keys.grant_terms import MAX_REQUEST_BYTES, GrantRequest
 from keys.signer import SignerKey, SignerPublic
 from keys.signer_file import load_signer, load_signer_public
+from keys.textfile import MAX_FILE_BYTES, kind_of
 from keys.wrap import Unwrapper
 from veilcam.cli.key_files import wrong_kind_is_usage
 from veilcam.cli.passphrase import known_passphrase
@@ -82,25 +83,15 @@ def opened_grant(
 
     Raises:
         UsageError: a file is missing or holds something else.
-        GrantRefused: it is for somebody else, or too few custodians agreed.
-        AuthenticationFailed: it does not verify.
-        VeilError: the ledger cannot be written.
+        VeilError: as `forensics.grant_opening.open_grant`.
     """
-    grant = grant_from(path)
-    agreed = policy_from(policy)
-    found = revocations_from(revocations)
-    try:
-        opened = grant.open(identities, agreed)
-    except (GrantRefused, AuthenticationFailed, FormatError) as error:
-        facts: JsonObject = {"grant": grant.grant_id.hex(), "action": "decode", "result": str(error)}
-        ids: list[JsonValue] = [each.recipient.recipient_id.hex() for each in identities[:16]]
-        record_event(Ledger(default_ledger_path()), EventKind.REFUSED, {**facts, "identities": ids})
-        raise
-    for revocation in found:
-        if revocation.grant_id == grant.grant_id:
-            revocation.verify(grant, agreed)
-            opened.revoke(revocation.reason)
-    return opened
+    return open_grant(
+        grant_from(path),
+        identities,
+        Ledger(default_ledger_path()),
+        policy=policy_from(policy),
+        revocations=revocations_from(revocations),
+    )
 
 
 def write_document(path: Path, document: bytes) -> None:
@@ -110,5 +101,22 @@ def write_document(path: Path, document: bytes) -> None:
 
 def _document(path: Path, role: str, max_bytes: int, parse: Callable[[bytes], _Document]) -> _Document:
     existing_file(path, role)
-    with wrong_kind_is_usage(role):
-        return parse(read_bounded(path, max_bytes))
+    data = b"{"
+    try:
+        data = read_bounded(path, max_bytes)
+        return parse(data)
+    except FormatError as error:
+        name = printable_name(path)
+        if data.startswith(b"{"):
+            raise UsageError(f"{role}: {name}: {error}") from error
+        raise UsageError(
+            f"{role}: {name}: expected a document of veilcam grant, got {_what(data)}"
+        ) from error
+
+
+def _what(data: bytes) -> str:
+    """What a file is that is none of our documents, for somebody who took the wrong one."""
+    try:
+        return f"a veilcam {kind_of(data[:MAX_FILE_BYTES], where='')} file" if data else "an empty file"
+    except FormatError:
+        return "something else"

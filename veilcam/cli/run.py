@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = typer.main.get_command(app)
+    _print_every_name()
     try:
         configure_logging()
         with terminating_like_ctrl_c():
@@ -53,6 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if result == ExitCode.INTERRUPTED:  # typer makes this of KeyboardInterrupt; no command does
         return _interrupted()
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _print_every_name() -> None:
+    """File names need not be UTF-8; printing one must not end a command that has done its work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _interrupted() -> int:
