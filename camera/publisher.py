@@ -31,6 +31,7 @@ from codec.packets import SealedPacket
 from codec.pixel_path import PixelHider
 from codec.pixels_record import PixelsRecord
 from codec.records import SealedMode
+from codec.sealed_encoder import UNHURRIED_AV1_PRESET
 from codec.sealer import SealedUnit, SealerParams, SegmentSealer
 from keys import CameraKey, EpochRing
 from models.pixels import PixelModel, load_pixel_model
@@ -41,7 +42,7 @@ _MICROSECONDS = Fraction(1, 1_000_000)
 _UNSPECIFIED = 2
 _HD_LINES = 720
 _SD_TAG, _HD_TAG = 6, 1  # SMPTE 170M and BT.709 in H.273
-# Sealing 720p on two cores beside the protector leaves no time for more; files use the codec's default.
+# Sealing 720p on two cores beside the protector leaves no time for more.
 LIVE_H264_PRESET = "ultrafast"
 _MAX_RATE = Fraction(120)
 
@@ -271,6 +272,8 @@ class Publisher:
         preset = self._options.sealed_preset
         if preset is None and self._live and mode is SealedMode.H264:
             preset = LIVE_H264_PRESET
+        if preset is None and not self._live and mode is SealedMode.AV1:
+            preset = UNHURRIED_AV1_PRESET
         return CodedLayer(
             mode,
             captured,
