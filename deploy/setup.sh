@@ -27,11 +27,12 @@ mkdir -p secrets keys state/caddy
 cp -f "keys/$NAME.camera" secrets/camera_key
 cp keys/custodian.recipient config/custodian.recipient
 chmod 644 config/custodian.recipient
-for name in access_token turn_password mediamtx_camera mediamtx_viewer; do
+for name in access_token worker_token turn_password mediamtx_camera mediamtx_viewer; do
   [ -f "secrets/$name" ] || random > "secrets/$name"
 done
 [ -f secrets/mqtt_passwords ] || : > secrets/mqtt_passwords
 cp -f secrets/access_token secrets/metrics_token
+cp -f secrets/worker_token secrets/metrics_worker_token
 { cat config/turnserver.conf; echo "user=veilcam:$(cat secrets/turn_password)"; } > secrets/turnserver
 sed -e "s|@CAMERA@|$(hash secrets/mediamtx_camera)|" -e "s|@VIEWER@|$(hash secrets/mediamtx_viewer)|" \
   config/mediamtx.yml > secrets/mediamtx
@@ -42,10 +43,10 @@ own() { # user, files
   if [ "$(id -u)" -eq 0 ]; then chown "$user:$user" "$@"; else echo "as root: chown $user deploy: $*" >&2; fi
 }
 chmod 400 secrets/*
-own 10001 secrets/camera_key secrets/access_token secrets/turn_password
+own 10001 secrets/camera_key secrets/access_token secrets/worker_token secrets/turn_password
 own 10002 state/caddy
 own 10003 secrets/mediamtx
 own 1883 secrets/mqtt_passwords
-own 65534 secrets/turnserver secrets/metrics_token
+own 65534 secrets/turnserver secrets/metrics_token secrets/metrics_worker_token
 echo "access token: deploy/secrets/access_token"
 echo "MOVE deploy/keys/custodian.identity to the custodian and keep a copy in a second place: it opens recordings."

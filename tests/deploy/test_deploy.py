@@ -22,10 +22,10 @@ from camera.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-PROFILES = ("tls", "detect", "mqtt", "mediamtx", "turn", "metrics")
+PROFILES = ("tls", "detect", "elf", "mqtt", "mediamtx", "turn", "metrics")
 SECRETS = {
     *("camera_key", "access_token", "metrics_token", "turn_password"),
-    *("turnserver", "mediamtx", "mqtt_passwords"),
+    *("turnserver", "mediamtx", "mqtt_passwords", "worker_token", "metrics_worker_token"),
 }
 
 
@@ -116,6 +116,18 @@ def test_the_cameras_settings_are_accepted() -> None:
     assert settings.recipients == (Path("/config/custodian.recipient"),)
 
 
+def test_the_edge_workers_are_reached_through_this_machine_only_and_checked() -> None:
+    services = compose_file()["services"]
+    workers = {name: service for name, service in services.items() if service.get("profiles") == ["elf"]}
+    assert len(workers) == 3
+    for service in workers.values():
+        (port,) = service["ports"]
+        assert port.startswith("127.0.0.1:")
+        assert "--token-file" in service["command"]
+        assert "/v2/health/ready" in service["healthcheck"]["test"][-1]
+        assert service["secrets"] == ["worker_token"]
+
+
 def test_setup_makes_what_compose_mounts_and_keeps_it_the_next_time(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("required: openssl")
@@ -141,6 +153,7 @@ def test_setup_makes_what_compose_mounts_and_keeps_it_the_next_time(tmp_path: Pa
     assert made.keys() >= SECRETS
     assert b"@" not in made["mediamtx"]
     assert made["metrics_token"] == made["access_token"]
+    assert made["metrics_worker_token"] == made["worker_token"] != made["access_token"]
     assert setup() == made
     for path in (tmp_path / "deploy" / "secrets").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o400
