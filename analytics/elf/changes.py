@@ -7,27 +7,47 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.elf.geometry import Mask
-from analytics.interface import Image, check_image
 from base.errors import UsageError
 
+Plane = npt.NDArray[np.uint8]
+CHANGED = 10  # of 255; protected clips: 8 sends half as much again, 16 misses slow motion (docs/elf.md)
 _SHRINK = 4  # differences are taken at a quarter of the size: noise averages out, people stay
 
 
-def small_grey(frame_bgr_hwc: Image) -> npt.NDArray[np.uint8]:
-    """A frame as the comparison needs it: grey, a quarter of the size. Keep it for the next frame."""
-    height, width = check_image(frame_bgr_hwc)
-    size = (max(1, width // _SHRINK), max(1, height // _SHRINK))
-    small = cv2.resize(frame_bgr_hwc, size, interpolation=cv2.INTER_AREA)
-    return np.asarray(cv2.cvtColor(small, cv2.COLOR_BGR2GRAY), np.uint8)
+class FrameChanges:
+    """Compares each frame with the one before; keeps a small copy of that."""
+
+    def __init__(self, cell: int, threshold: int = CHANGED) -> None:
+        self._cell, self._threshold = cell, threshold
+        self._before: Plane | None = None
+
+    def update(self, luma_hw: Plane) -> Mask | None:
+        """Cells [rows, columns] that differ from the frame before; None for the first of a size."""
+        now, before = shrink(luma_hw), self._before
+        self._before = now
+        if before is None or before.shape != now.shape:
+            return None
+        return changed_cells(before, now, cell=self._cell, threshold=self._threshold)
 
 
-def changed_cells(
-    before: npt.NDArray[np.uint8], now: npt.NDArray[np.uint8], *, cell: int = 32, threshold: int = 20
-) -> Mask:
+def shrink(luma_hw: Plane) -> Plane:
+    """A quarter of the size, each pixel the mean of 4 x 4.
+
+    Raises:
+        UsageError: not uint8 [H, W].
+    """
+    if luma_hw.ndim != 2 or luma_hw.dtype != np.uint8 or 0 in luma_hw.shape:
+        message = f"luma: expected uint8 [H, W], got {luma_hw.dtype} {list(luma_hw.shape)}"
+        raise UsageError(message)
+    size = (-(-luma_hw.shape[1] // _SHRINK), -(-luma_hw.shape[0] // _SHRINK))
+    return np.asarray(cv2.resize(luma_hw, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def changed_cells(before: Plane, now: Plane, *, cell: int, threshold: int = CHANGED) -> Mask:
     """Which cells of ``cell`` x ``cell`` frame pixels differ, [rows, columns].
 
     Args:
-        before: from small_grey.
+        before: from ``shrink``.
         now: the same of a later frame of that size.
         cell: frame pixels, a multiple of 4.
         threshold: a cell has changed if any of its small pixels differs by more, 0 to 255.

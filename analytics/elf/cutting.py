@@ -52,5 +52,6 @@ def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) ->
     touched = np.concatenate([low, high], 2)
     shared = shared_areas(some, holders)
     touched[shared <= 0] = True  # a tile that does not hold the box at all does not go on there
-    result[doubtful] = touched.all(1) & (shared > 0).any(1)[:, None]
+    result[doubtful] = touched.all(1)
+    result[doubtful[shared.max(1) <= 0]] = False
     return result

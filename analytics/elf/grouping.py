@@ -105,7 +105,7 @@ def _gains(front: _Front, cut: Cut) -> Numbers:
     np.fill_diagonal(width, 0.0)
     if too_large is not None:
         width[too_large] = 0.0
-    return width
+    return np.asarray(width)
 
 
 def _too_large(front: _Front, width: Numbers, height: Numbers, cut: Cut) -> npt.NDArray[np.bool_]:

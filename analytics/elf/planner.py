@@ -10,6 +10,7 @@ import numpy as np
 
 from analytics.detections import Detections
 from analytics.elf.balance import Shared, share_out
+from analytics.elf.changes import FrameChanges, Plane
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import cut_edges, tile_around
 from analytics.elf.geometry import Boxes, Mask, Numbers, Rows
@@ -75,6 +76,8 @@ class Planner:
         self._padding = padding or Padding()
         self._table = RegionTable(predictor or KalmanPredictor(), rules)
         self._look = LookSchedule(self._policy.look_every)
+        self._frame_changes = FrameChanges(self._policy.stride)
+        self._seen: Mask | None = None
         self._changes = ChangeMap(self._policy.stride, motion)
         self._sweep = Sweep(self._policy.stride, self._policy.sweep_share)
         self._sent: dict[int, _Sent] = {}
@@ -92,6 +95,13 @@ class Planner:
         """Objects that are followed."""
         return len(self._table.slots)
 
+    def see(self, luma_hw: Plane) -> None:
+        """Look at a protected frame (uint8 [H, W]) before it is planned, to know where it has changed.
+
+        Takes about 0.2 ms at 768x576. Every frame that is planned should be seen, or none.
+        """
+        self._seen = self._frame_changes.update(luma_hw)
+
     def plan(
         self,
         frame_index: int,
@@ -106,7 +116,7 @@ class Planner:
             frame_wh: width and height in pixels; another size than before forgets every object.
             workers: those that are up. Without any, everything is planned for LOCAL.
             changed: which cells of Policy.stride pixels differ from the last planned frame, [rows, columns],
-                from analytics.elf.changes. With it still objects are skipped, and what moves and is not
+                instead of what ``see`` finds. With it still objects are skipped, and what moves and is not
                 known is sent at once; without it only looks find new objects.
 
         Raises:
@@ -114,7 +124,8 @@ class Planner:
         """
         self._check(frame_index, workers)
         self._resize(frame_wh)
-        self._changes.take(frame_index, changed)
+        self._changes.take(frame_index, self._seen if changed is None else changed)
+        self._seen = None
         frame_px = frame_wh[0] * frame_wh[1]
         views = list(workers) or [WorkerView(LOCAL, 1e6)]
         benches = [Bench.of(view, self._policy, frame_px, self.bytes_per_pixel) for view in views]

@@ -129,7 +129,13 @@ class Pool:
     async def infer(self, prepared: Prepared) -> PoolResult:
         """Send a prepared frame, collect what comes in time, merge."""
         began_s = time.monotonic()
-        dispatch = FrameDispatch(self.workers, self._local, self.options, prepared.frame_wh)
+        dispatch = FrameDispatch(
+            self.workers,
+            self._local,
+            self.options,
+            prepared.frame_wh,
+            prepared.plan.predicted_finish_s,
+        )
         earlier, look = self._look, None
         tiles = asyncio.create_task(dispatch.tiles(prepared.cuts))
         if prepared.look is not None:
@@ -183,6 +189,8 @@ class Pool:
         began_s = time.monotonic()
         frame_wh = (frame.width, frame.height)
         with self._planner_lock:
+            if isinstance(self._planner, Planner):
+                self._planner.see(frame.luma_hw)
             plan = self._planner.plan(frame_index, frame_wh, views)
         planned_s = time.monotonic()
         cuts = [self._cut(frame, tile) for tile in plan.tiles]
@@ -195,7 +203,9 @@ class Pool:
         piece = cut(frame, tile)
         worker = self.workers.find(tile.worker)
         if worker is not None and worker.address.kind == "veilcam":
-            piece.jpeg(self.options.jpeg_quality)
+            coded = piece.jpeg(self.options.jpeg_quality)
+            if isinstance(self._planner, Planner):
+                self._planner.learn_bytes(piece.pixels, len(coded))
         return piece
 
     def _merge(
@@ -204,7 +214,7 @@ class Pool:
         parts = [(outcome.tile, outcome.found) for outcome in outcomes if outcome.found is not None]
         names = self.workers.class_names or (self._local.class_names if self._local else ())
         config = DetectorConfig(min_score=self.options.min_score)
-        merged = merge(prepared.frame_wh, parts, config) if parts else Detections.empty(names)
+        merged = merge(prepared.frame_wh, parts, config, skipped=prepared.plan.skipped, names=names)
         if parts or not outcomes:
             with self._planner_lock:
                 known = self._with_held(merged, outcomes)
