@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from analytics.elf.types import LOCAL
@@ -64,7 +65,18 @@ class FrameDispatch:
         local: LocalDetector | None,
         options: PoolOptions,
         frame_wh: tuple[int, int],
+        expected_s: Mapping[str, float],
     ) -> None:
+        """Begin a frame.
+
+        Args:
+            workers: who may be asked.
+            local: the camera's own detector, if there is one.
+            options: deadline, policy.
+            frame_wh: width and height of the frame in pixels.
+            expected_s: by worker, when its last tile is planned to be answered.
+        """
+        self._expected_s = expected_s
         self._workers = workers
         self._local = local
         self._options = options
@@ -162,7 +174,8 @@ class FrameDispatch:
         if len(job.running) > 1:
             return remaining_s
         worker = next(iter(job.running.values()))
-        return min(remaining_s, worker.patience_s(self._request(job)) * max(1, worker.outstanding))
+        planned_s = self._expected_s.get(worker.name, 0.0) - self._elapsed_s()
+        return min(remaining_s, worker.patience_s(self._request(job), planned_s))
 
     def _next(self, job: _Job, *, must: bool) -> EdgeWorker | None:
         """The worker that is likely to answer first, in time; an idle one unless there ``must`` be one."""
@@ -209,4 +222,6 @@ class FrameDispatch:
     def _request(self, job: _Job) -> Request:
         options = self._options
         remaining_s = max(options.deadline_s - self._elapsed_s(), MIN_REMAINING_S)
-        return Request(job.cut, options.jpeg_quality, remaining_s, options.camera, options.min_score)
+        return Request(
+            job.cut, options.jpeg_quality, remaining_s, options.camera, options.min_score, job.is_look
+        )

@@ -4,6 +4,9 @@ A request's time falls into three parts, as the worker tells how long the tile w
 
     total = queue + busy + transfer     busy = fixed + pixels / speed     transfer = delay + bytes / rate
 
+A worker that gets several tiles at once also spends time between them (receiving, parsing, answering): the
+gap from one answer to the next, less the work on the second, belongs to every tile and is no delay.
+
 Both lines are fitted to the recent past by weighted least squares. A median of the last few ratios between
 what was seen and what the line says follows a change of the worker's speed within three answers, and does not
 follow a single outlier.
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 
 WINDOW = 24  # observations that a line is fitted to
 HALF_LIFE = 8.0  # observations
+GAPS = 15
 RATIOS = 3  # whose median is the present speed against the line
 MIN_SPREAD = 0.15  # standard deviation of x against its mean, below which a slope cannot be told
 _RATIO_LIMITS = (0.02, 50.0)
@@ -119,6 +123,7 @@ class WorkerEstimate:
         self._busy = RobustLine(0.002, 1.0 / pixels_per_s)
         self._transfer = RobustLine(0.003, 1.0 / bytes_per_s)
         self._queue_s = 0.0
+        self._gaps: deque[float] = deque(maxlen=GAPS)
         self._spread = 0.3  # mean absolute error of the prediction, as a part of it
         self.num_observations = 0
 
@@ -139,6 +144,17 @@ class WorkerEstimate:
             self._queue_s += 0.3 * (queue_s - self._queue_s)
         self.num_observations += 1
 
+    def add_gap(self, gap_s: float) -> None:
+        """Time between two answers to tiles that were there together, less the work on the second."""
+        self._gaps.append(max(gap_s, 0.0))
+
+    @property
+    def _between_s(self) -> float:
+        """What a tile costs besides the work on it; all of the delay until something better is known."""
+        if not self._gaps:
+            return self._transfer.intercept
+        return min(statistics.median(self._gaps), self._transfer.intercept)
+
     def add_lost(self, pixels: int, sent_bytes: int, waited_s: float) -> None:
         """An answer that did not come within ``waited_s``: it takes at least so long."""
         if waited_s > self.predicted_s(pixels, sent_bytes):
@@ -156,8 +172,8 @@ class WorkerEstimate:
 
     @property
     def fixed_s(self) -> float:
-        """What a tile costs there whatever its size."""
-        return self._busy.intercept
+        """What a tile costs there whatever its size, the time between two tiles included."""
+        return self._busy.intercept + self._between_s
 
     @property
     def bytes_per_s(self) -> float:
@@ -166,14 +182,13 @@ class WorkerEstimate:
 
     @property
     def delay_s(self) -> float:
-        """Time on the way and in the queue that does not depend on the tile."""
-        return self._transfer.intercept + self._queue_s
+        """Time on the way and in the queue, once per frame."""
+        return self._transfer.intercept - self._between_s + self._queue_s
 
     def predicted_s(self, pixels: int, sent_bytes: int) -> float:
         """When an answer to such a tile is expected."""
         return max(self._busy.value(pixels) + self._transfer.value(sent_bytes) + self._queue_s, 1e-4)
 
-    def patience_s(self, pixels: int, sent_bytes: int) -> float:
-        """From when on an answer is so late that asking somebody else is worth it."""
-        expected = self.predicted_s(pixels, sent_bytes)
-        return expected * (1.5 + 3.0 * self._spread) + 0.01
+    def patience_s(self, expected_s: float) -> float:
+        """How long to wait for an answer that is expected in ``expected_s`` before asking again is worth it."""
+        return expected_s * (1.5 + 3.0 * self._spread) + 0.01

@@ -37,6 +37,7 @@ class Request:
         timeout_s: how long the answer is of use.
         camera: who asks, for sharing a worker fairly.
         min_score: weaker boxes need not be sent back.
+        is_look: nobody waits for it: tiles of the next frame may find the worker still at it.
     """
 
     cut: CutTile
@@ -44,6 +45,7 @@ class Request:
     timeout_s: float
     camera: str
     min_score: float
+    is_look: bool = False
 
 
 class Transport(Protocol):

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 
 from analytics.elf.types import WorkerView
 from analytics.pool.address import WorkerAddress
@@ -48,6 +49,8 @@ class EdgeWorker:
         self._transport = transport
         self._clock = clock
         self._latency_s: float | None = None
+        self._look_until_s = 0.0  # when it is expected to have ended a look
+        self._last_answer_s: float | None = None  # of the tiles that are there together
         self._answered = self._late = self._failed = self._lied = self._sent_bytes = 0
         self._work: deque[tuple[float, float]] = deque(maxlen=512)  # (when, busy seconds)
 
@@ -63,15 +66,22 @@ class EdgeWorker:
             self.name,
             pixels_per_s=estimate.pixels_per_s,
             bytes_per_s=estimate.bytes_per_s,
-            delay_s=estimate.delay_s,
+            delay_s=estimate.delay_s + max(0.0, self._look_until_s - self._clock()),
             fixed_s=estimate.fixed_s,
             max_share=address.max_share,
             trusted=address.trusted,
         )
 
-    def patience_s(self, request: Request) -> float:
-        """How long to wait for this answer before somebody else is asked, too."""
-        return self.estimate.patience_s(request.cut.pixels, self._transport.body_bytes(request))
+    def patience_s(self, request: Request, planned_s: float) -> float:
+        """How long to wait for this answer before somebody else is asked, too.
+
+        Args:
+            request: the tile.
+            planned_s: from now until the worker's last tile of this frame is planned to be answered.
+        """
+        one_s = self.estimate.predicted_s(request.cut.pixels, self._transport.body_bytes(request))
+        expected_s = max(one_s * max(1, self.outstanding), planned_s)
+        return self.estimate.patience_s(expected_s)
 
     def predicted_s(self, request: Request) -> float:
         """When this answer is expected, with what is on its way already."""
@@ -92,6 +102,9 @@ class EdgeWorker:
         began_s = self._clock()
         size = self._transport.body_bytes(request)
         alone = self.outstanding == 0
+        self._last_answer_s = None if alone else self._last_answer_s
+        if request.is_look:
+            self._look_until_s = began_s + self.predicted_s(request)
         self.outstanding += 1
         self._sent_bytes += size
         try:
@@ -115,6 +128,8 @@ class EdgeWorker:
             self._note(error)
             raise
         finally:
+            if request.is_look:
+                self._look_until_s = 0.0
             self.outstanding -= 1
             self.last_used_s = self._clock()
         seen = Observation(
@@ -132,6 +147,8 @@ class EdgeWorker:
                 self.served = await self._transport.describe()
                 for width, height in PROBE_WH * (2 if is_first else 1):
                     await self._probe_once(width, height)
+                if is_first:
+                    await self._probe_pair()
         except TimeoutError:
             self.breaker.failure()
             self._note(PeerError(f"no answer within {PROBE_TIMEOUT_S:.0f} s"))
@@ -204,8 +221,28 @@ class EdgeWorker:
         waited_s = self._clock() - began_s
         self.estimate.add(Observation(request.cut.pixels, size, waited_s, answer.queue_s, answer.busy_s))
 
+    async def _probe_pair(self) -> None:
+        """Two tiles at once: what lies between them."""
+        request = Request(grey_tile(*PROBE_WH[0]), 80, PROBE_TIMEOUT_S, "probe", 0.5)
+        ended: list[tuple[float, float | None]] = []
+
+        async def one() -> None:
+            answer = await self._transport.infer(request)
+            ended.append((self._clock(), answer.busy_s))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(one())
+        for (before_s, _), (after_s, busy_s) in pairwise(ended):
+            if busy_s is not None:
+                self.estimate.add_gap(after_s - before_s - busy_s)
+
     def _learn(self, seen: Observation) -> None:
         self.estimate.add(seen)
+        now_s = self._clock()
+        if self._last_answer_s is not None and seen.busy_s is not None and not seen.alone:
+            self.estimate.add_gap(now_s - self._last_answer_s - seen.busy_s)
+        self._last_answer_s = now_s
         self.breaker.success()
         self.error = ""
         self._answered += 1

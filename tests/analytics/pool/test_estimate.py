@@ -20,6 +20,7 @@ def test_speed_fixed_cost_link_and_delay_are_told_apart() -> None:
     for _ in range(24):
         estimate.add(observed(chance.randrange(10_000, 200_000), 1.5e6, 0.004))
     assert estimate.pixels_per_s == pytest.approx(1.5e6, rel=0.02)
+    estimate.add_gap(0.0)
     assert estimate.fixed_s == pytest.approx(0.004, rel=0.1)
     assert estimate.bytes_per_s == pytest.approx(1e6, rel=0.02)
     assert estimate.delay_s == pytest.approx(0.01, rel=0.1)
@@ -68,10 +69,10 @@ def test_our_own_tiles_waiting_for_each_other_are_not_taken_for_a_busy_worker() 
     estimate = WorkerEstimate()
     for _ in range(12):
         estimate.add(observed(100_000, 2e6, 0.002))
-    before_s = estimate.delay_s
+    before_s = estimate.predicted_s(100_000, 12_500)
     for _ in range(12):
         estimate.add(Observation(100_000, 12_500, 0.5, 0.4, 0.052, alone=False))
-    assert estimate.delay_s == before_s
+    assert estimate.predicted_s(100_000, 12_500) == pytest.approx(before_s)
 
 
 def test_patience_is_longer_than_what_is_expected() -> None:
@@ -79,4 +80,17 @@ def test_patience_is_longer_than_what_is_expected() -> None:
     for _ in range(24):
         estimate.add(observed(100_000, 2e6, 0.002))
     expected_s = estimate.predicted_s(100_000, 12_500)
-    assert 1.3 * expected_s < estimate.patience_s(100_000, 12_500) < 3 * expected_s
+    assert 1.3 * expected_s < estimate.patience_s(expected_s) < 3 * expected_s
+
+
+def test_what_lies_between_two_tiles_is_a_cost_of_each_and_no_delay() -> None:
+    estimate = WorkerEstimate()
+    for _ in range(12):
+        estimate.add(observed(100_000, 2e6, 0.002, delay_s=0.015))
+        estimate.add(observed(20_000, 2e6, 0.002, delay_s=0.015))
+    total_s = estimate.delay_s + estimate.fixed_s
+    for _ in range(5):
+        estimate.add_gap(0.012)
+    assert estimate.fixed_s == pytest.approx(0.014, rel=0.05)
+    assert estimate.delay_s == pytest.approx(0.003, rel=0.1)
+    assert estimate.delay_s + estimate.fixed_s == pytest.approx(total_s)
