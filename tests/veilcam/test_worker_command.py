@@ -1,0 +1,132 @@
+"""``veilcam worker`` as a program: it says where it listens, serves, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http.aio
+
+from tests.analytics.clips import ASSETS, TINY_YOLOX, red_square
+from tests.analytics.serving_worker import jpeg
+from tests.veilcam.cli import veilcam_inside
+
+TOKEN = "correct-horse-battery"
+
+
+class Program:
+    """A running ``veilcam worker``."""
+
+    def __init__(self, process: asyncio.subprocess.Process, ready: dict[str, Any]) -> None:
+        self.process, self.ready = process, ready
+
+    @classmethod
+    async def start(cls, *arguments: str) -> Program:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "veilcam", "worker", "--listen", "127.0.0.1:0", "--json", *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"VEILCAM_TOKEN": TOKEN},
+        )
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        return cls(process, json.loads(line) if line else {})
+
+    async def end(self, number: signal.Signals) -> tuple[int | None, dict[str, Any], str]:
+        self.process.send_signal(number)
+        out, err = await asyncio.wait_for(self.process.communicate(), 30)
+        return self.process.returncode, json.loads(out), err.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_serves_until_a_signal_and_ends_with_status_0(number: signal.Signals) -> None:
+    program = await Program.start(
+        "--detector", f"tiny={TINY_YOLOX}", "--model", str(ASSETS / "tiny_yolox.onnx")
+    )
+    assert program.ready["event"] == "ready"
+    assert program.ready["models"] == ["tiny", "tiny_yolox", "detector"]
+    address = program.ready["url"].removeprefix("http://")
+    async with tritonclient.http.aio.InferenceServerClient(address) as client:
+        image = tritonclient.http.aio.InferInput("IMAGE", [1], "BYTES")
+        image.set_data_from_numpy(np.array([jpeg(red_square(8, 8))], np.object_))
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        result = await client.infer("detector", [image], headers=headers)
+        assert len(result.as_numpy("SCORES")) > 3
+    code, ended, err = await program.end(number)
+    assert (code, ended) == (0, {"event": "ended", "ok": True, "given_up": 0}), err
+    assert TOKEN not in err
+
+
+async def test_work_that_waits_at_sigterm_is_finished_and_new_work_refused() -> None:
+    program = await Program.start("--detector", "hog", "--queue", "8", "--queue-per-camera", "8")
+    url = program.ready["url"]
+    tile = np.zeros((480, 640, 3), np.uint8)  # some tenths of a second for HOG
+
+    async def ask() -> int:
+        async with tritonclient.http.aio.InferenceServerClient(url.removeprefix("http://")) as client:
+            image = tritonclient.http.aio.InferInput("IMAGE", [1], "BYTES")
+            image.set_data_from_numpy(np.array([jpeg(tile)], np.object_))
+            result = await client.infer(
+                "detector", [image], headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30_000_000
+            )
+            return len(result.as_numpy("SCORES"))
+
+    asked = [asyncio.create_task(ask()) for _ in range(4)]
+    await asyncio.sleep(0.3)
+    ending = asyncio.create_task(program.end(signal.SIGTERM))
+    await asyncio.sleep(0.1)
+
+    def ready() -> int:
+        try:
+            with urllib.request.urlopen(f"{url}/v2/health/ready", timeout=5) as answer:  # noqa: S310
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert await asyncio.to_thread(ready) == 503
+    with pytest.raises(tritonclient.utils.InferenceServerException, match="going away"):
+        await ask()
+    assert await asyncio.gather(*asked) == [0, 0, 0, 0]
+    code, ended, err = await ending
+    assert (code, ended["given_up"]) == (0, 0), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "at least one --detector or --model"),
+        (("--detector", "hog", "--listen", "0.0.0.0:0"), "--insecure does without"),
+        (("--detector", "hog", "--listen", "127.0.0.1:0", "--tls-cert", "a.pem"), "--tls-key"),
+        (("--detector", "a=hog", "--detector", "a=hog"), "different names"),
+        (("--detector", "detector=hog"), "model name"),
+        (("--detector", "yolo9000"), "expected one of yolox"),
+        (("--detector", "hog", "--listen", "nowhere"), "listen"),
+        (("--model", "none.onnx"), "no such model file"),
+        (("--detector", "hog", "--queue", "0"), "--queue"),
+    ],
+)
+def test_what_cannot_be_meant_is_status_2(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    ended = veilcam_inside("worker", *arguments, cwd=tmp_path)
+    assert ended.exit_code == 2, ended
+    assert says in ended.err
+
+
+def test_a_port_in_use_is_status_1(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = veilcam_inside("worker", "--detector", "hog", "--listen", f"127.0.0.1:{port}", cwd=tmp_path)
+    assert ended.exit_code == 1
+    assert "cannot listen" in ended.err
