@@ -36,7 +36,7 @@ class Padding:
         cut: further part of the object's size beyond an edge at which the last tile cut it.
     """
 
-    spreads: float = 2.0
+    spreads: float = 3.0
     cut: float = 0.5
 
 

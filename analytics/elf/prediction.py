@@ -112,8 +112,8 @@ class KalmanNoise:
     ``acceleration`` per frame squared; found by `bench/elf_predictors.py` on the training clips.
     """
 
-    measured: float = 0.03
-    acceleration: float = 0.008
+    measured: float = 0.015
+    acceleration: float = 0.006
     first_speed: float = 0.05
 
 

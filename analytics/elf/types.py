@@ -134,7 +134,7 @@ class Policy:
     look: Literal["local", "trusted", "any"] = "any"
     look_scale: float = 0.5
     look_every: tuple[int, int] = (3, 12)
-    sweep_share: float = 0.03
+    sweep_share: float = 0.02
     stride: int = 32
     margin: int = 16
     bytes_per_pixel: float = 0.15
