@@ -3,11 +3,11 @@
     python -m bench.elf CLIP... [--frames 100] [--cap 0.15] [--link-mbit 100] [--workers 4] [--json]
                                 [--mot FOLDER...] [--only latency,balance,faults,planning,mot] [--simulate]
 
-Every worker is a ``veilcam worker`` in a network namespace of its own, behind a link of so many Mbit/s (tbf), with
-a quota of so much of one core (cgroup, periods of 10 ms). Every frame goes three ways, one after the other,
-through the same code and connections: whole to the first worker; in equal grid tiles to all; by Elf's plan to
-all. Where namespaces or quotas are not permitted workers run on loopback with a formula for their speed, and
-every figure is marked as simulated. Weights of the detector come from VEILCAM_MODEL_DIR.
+Every worker is a ``veilcam worker`` in a network namespace of its own, behind a link of so many Mbit/s (tbf),
+with a quota of so much of one core (cgroup, periods of 10 ms). Every frame goes three ways, one after the
+other, through the same code and connections: whole to the first worker; in equal grid tiles to all; by Elf's
+plan to all. Where namespaces or quotas are not permitted workers run on loopback with a formula for their
+speed, and every figure is marked as simulated. Weights of the detector come from VEILCAM_MODEL_DIR.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,9 +101,11 @@ class Bench:
             self.lab.caps[number].limit(share)
 
     def addresses(self) -> list[WorkerAddress]:
+        """Of the workers, in their order."""
         return [WorkerAddress(process.url, f"w{n}") for n, process in enumerate(self.processes)]
 
     def options(self, *, deadline_s: float = 30.0) -> PoolOptions:
+        """Of every way."""
         arguments = self.arguments
         return PoolOptions(deadline_s, arguments.quality, arguments.min_score, "bench", Policy())
 
@@ -133,7 +135,7 @@ def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
     """Part 1: the three ways, frame by frame."""
 
     async def run() -> tuple[list[Way], list[Any]]:
-        ways = Ways(bench.addresses(), bench.options())
+        ways = Ways(bench.addresses(), bench.options(), ("one", "grid", "elf", *more))
         try:
             await ways.start()
             await ways.run(frames)
@@ -141,8 +143,9 @@ def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
             await ways.close()
         return ways.ways, list(ways.workers.states())
 
+    more = ("moved",) if bench.arguments.noise_floor else ()
     ways, states = asyncio.run(run())
-    one, grid, elf = (way.results for way in ways)
+    one, grid, elf = (way.results for way in ways[:3])
     warm = slice(min(3, len(frames) - 1), None)  # the first frames have no history
     report: Json = {"frames": len(frames), "warm_up_frames": warm.start}
     for way in ways:
@@ -167,6 +170,11 @@ def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
     report["plan_ms"] = spread_ms([result.plan_s for result in elf[warm]])
     report["encode_ms"] = spread_ms([result.encode_s for result in elf[warm]])
     report["quality"] = quality(one, grid, elf)
+    for way in ways[3:]:
+        found = [result.detections for result in way.results]
+        report["quality"]["moved_by_8_pixels_agreement_map50_at_0.5"] = round(
+            100 * agreement([result.detections for result in one], found, 0.5), 2
+        )
     report["workers"] = [asdict(state) for state in states]
     return report
 
@@ -211,23 +219,37 @@ def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
     for number in range(len(UNEQUAL)):
         bench.cap(number, bench.arguments.cap)
     busy: dict[str, float] = {f"w{n}": 0.0 for n in range(len(UNEQUAL))}
-    planned: dict[str, float] = dict.fromkeys(busy, 0.0)
+    ends: dict[str, float] = dict.fromkeys(busy, 0.0)
     for result in results:
+        last: dict[str, float] = {}
         for outcome in result.outcomes:
             if outcome.busy_s is not None and not outcome.is_look:
                 busy[outcome.worker] += outcome.busy_s
-        for name, finish_s in result.plan.predicted_finish_s.items():
-            planned[name] = planned.get(name, 0.0) + finish_s
-    mean = statistics.mean(busy.values())
+                last[outcome.worker] = max(last.get(outcome.worker, 0.0), outcome.latency_s)
+        for name, end_s in last.items():
+            ends[name] += end_s
     return {
         "capacities": UNEQUAL,
         "caps": [round(unit * share, 4) for share in UNEQUAL],
         "frames": len(results),
         "busy_s": {name: round(seconds, 3) for name, seconds in busy.items()},
-        "planned_s": {name: round(seconds, 3) for name, seconds in planned.items()},
-        "spread": round((max(busy.values()) - min(busy.values())) / mean, 3) if mean else None,
+        "busy_spread": spread_of(busy.values()),
+        "from_sending_to_last_answer_s": {name: round(seconds, 3) for name, seconds in ends.items()},
+        "last_answer_spread": spread_of(ends.values()),
         "latency_ms": spread_ms([result.latency_s for result in results]),
     }
+
+
+def spread_of(values: Iterable[float]) -> float:
+    """Largest less smallest, against the mean."""
+    found = list(values)
+    return round((max(found) - min(found)) / max(statistics.mean(found), 1e-9), 3)
+
+
+def there_and_back(frames: Sequence[ProtectedFrame], count: int) -> list[ProtectedFrame]:
+    """A short sequence made long: forwards, backwards, forwards ..., so that nothing jumps."""
+    turn = [*frames, *frames[-2:0:-1]]
+    return [turn[index % len(turn)] for index in range(count)]
 
 
 def faults(bench: Bench, frames: Sequence[ProtectedFrame], calm_s: float) -> Json:
@@ -357,6 +379,12 @@ def run(arguments: argparse.Namespace) -> Json:
                 for one in part["faults"]["runs"]:
                     show(f"{clip.path.name}: fault", one)
             report["clips"][clip.path.name] = part
+        if "balance" in arguments.only and arguments.mot:
+            protector = load_protector()
+            clear, _ = mot_sequence(arguments.mot[-1])
+            crowd = [protector.protect(frame, renew=number == 0) for number, frame in enumerate(clear)]
+            report["balance_in_a_crowd"] = balance(bench, there_and_back(crowd, arguments.frames // 2))
+            show(f"{arguments.mot[-1].name}: capacities 4:2:1:1", report["balance_in_a_crowd"])
         if "mot" in arguments.only and arguments.mot:
             report["mot"] = labelled(bench, arguments.mot)
             show("MOT labels", report["mot"])
@@ -397,6 +425,7 @@ def main() -> None:
     parser.add_argument("--deadline-ms", type=float, default=1000.0, help="of the fault runs")
     parser.add_argument("--mot", nargs="*", type=Path, default=[], metavar="FOLDER")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), metavar="PART,...")
+    parser.add_argument("--noise-floor", action="store_true", help="also the whole frame moved by 8 pixels")
     parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

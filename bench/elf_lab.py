@@ -1,4 +1,4 @@
-"""Slow machines on slow links, on this machine: CPU-capped processes (cgroup) in network namespaces (veth, tbf)."""
+"""Slow machines on slow links: CPU-capped processes (cgroup) in network namespaces (veth, tbf)."""
 
 from __future__ import annotations
 

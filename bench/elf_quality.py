@@ -1,4 +1,4 @@
-"""How good detections by tiles are: against whole frames, against labels, for new objects, for whole boxes."""
+"""How good detections by tiles are: against whole frames and labels, for new objects, for whole boxes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Seen:
 
     @property
     def found(self) -> Detections:
+        """Its detections."""
         return self.result.detections
 
 
@@ -71,13 +72,14 @@ def whole_share(results: Sequence[PoolResult], truths: Sequence[Boxes]) -> tuple
         inside = (boxes[:, None, :2] >= tiles[None, :, :2] - EDGE_PX).all(2)
         inside &= (boxes[:, None, 2:] <= tiles[None, :, 2:] + EDGE_PX).all(2)
         held = np.array([one.box_xyxy for one in result.plan.skipped], np.float32).reshape(-1, 4)
-        whole += int((inside.any(1) | (iou_matrix(boxes, held) >= 0.6).any(1)).sum())
+        inside = np.concatenate([inside, iou_matrix(boxes, held) >= 0.6], 1)
+        whole += int(inside.any(1).sum())
     return whole, total
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """New objects: how many came, how many were found by the frame after the next look, and how long it took."""
+    """New objects: how many came, how many were found by the frame after the next look, and when."""
 
     came: int
     in_time: int
@@ -142,7 +144,7 @@ def _has(found: Detections, box: Boxes) -> bool:
 
 
 def mot_sequence(folder: Path) -> tuple[list[ClearFrame], list[Truth]]:
-    """Frames and labelled people of a MOTChallenge sequence; other labels count neither way (class 0: person)."""
+    """Frames and labelled people (class 0) of a MOTChallenge sequence; other labels count neither way."""
     lines = np.loadtxt(folder / "gt" / "gt.txt", delimiter=",", ndmin=2)
     frames, truths = [], []
     for path in sorted((folder / "img1").glob("*.jpg")):

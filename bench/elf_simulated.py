@@ -31,13 +31,16 @@ class TimedDetector:
 
     @property
     def name(self) -> str:
+        """See Detector."""
         return f"simulated {self._inner.name}"
 
     @property
     def class_names(self) -> tuple[str, ...]:
+        """See Detector."""
         return self._inner.class_names
 
     def detect(self, frame_bgr_hwc: Image) -> Detections:
+        """See Detector."""
         pixels = frame_bgr_hwc.shape[0] * frame_bgr_hwc.shape[1]
         until_s = time.monotonic() + self._fixed_s + pixels / self._pixels_per_s
         found = self._inner.detect(frame_bgr_hwc)

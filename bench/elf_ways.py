@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analytics.detections import Detections
 from analytics.elf.types import FramePlan, Tile, WorkerView
@@ -13,22 +13,34 @@ from analytics.pool import EdgeWorkers, Pool, PoolOptions, PoolResult, WorkerAdd
 from base.frames import ProtectedFrame
 
 WAYS = ("one", "grid", "elf")
+REFERENCE_MIN_SCORE = 0.1  # what the whole frame shows weakly counts neither way
 
 
 class OnePlanner:
     """The whole frame to the first worker."""
 
-    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:  # noqa: ARG002
+    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:
+        """See FramePlanner."""
         return FramePlan((Tile(0, 0, *frame_wh, workers[0].name),), covers_all=True)
 
     def observe(self, frame_index: int, merged: Detections) -> None:
-        pass
+        """Nothing is learned."""
+
+
+class MovedPlanner(OnePlanner):
+    """The whole frame but for 8 columns and rows: how much the detector itself depends on the place."""
+
+    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:
+        """See FramePlanner."""
+        width, height = frame_wh
+        return FramePlan((Tile(8, 8, width - 8, height - 8, workers[0].name),), covers_all=True)
 
 
 class GridPlanner:
     """Equal tiles that cover the frame, one per worker, in the most square arrangement."""
 
-    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:  # noqa: ARG002
+    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:
+        """See FramePlanner."""
         columns = next(n for n in range(int(len(workers) ** 0.5), 0, -1) if len(workers) % n == 0)
         columns, rows = len(workers) // columns, columns
         x = [round(frame_wh[0] * n / columns) for n in range(columns + 1)]
@@ -41,7 +53,7 @@ class GridPlanner:
         return FramePlan(tiles, covers_all=True)
 
     def observe(self, frame_index: int, merged: Detections) -> None:
-        pass
+        """Nothing is learned."""
 
 
 @dataclass(slots=True)
@@ -71,8 +83,10 @@ class Ways:
     ) -> None:
         self._first = EdgeWorkers(addresses[:1])
         self._all = EdgeWorkers(addresses)
+        weak = replace(options, min_score=min(REFERENCE_MIN_SCORE, options.min_score))
         made = {
-            "one": lambda: Pool(self._first, options, planner=OnePlanner()),
+            "one": lambda: Pool(self._first, weak, planner=OnePlanner()),
+            "moved": lambda: Pool(self._first, options, planner=MovedPlanner()),
             "grid": lambda: Pool(self._all, options, planner=GridPlanner()),
             "elf": lambda: Pool(self._all, options),
         }
@@ -80,9 +94,11 @@ class Ways:
 
     @property
     def workers(self) -> EdgeWorkers:
+        """All of them."""
         return self._all
 
     async def start(self) -> None:
+        """Connect to every worker; raises RuntimeError if one cannot be used."""
         await self._first.start(wait_s=60)
         await self._all.start(wait_s=60)
         missing = [state for state in self._all.states() if state.state != "closed"]
@@ -99,6 +115,7 @@ class Ways:
                 await asyncio.sleep(0.005)
 
     async def close(self) -> None:
+        """Give everything back."""
         for way in self.ways:
             await way.pool.close()
         await self._first.close()
