@@ -132,7 +132,8 @@ async def viewers(url: str, count: int, seconds: float, *, stalls: bool) -> None
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):  # sys.stdin would be locked by this thread when the process ends
+            pass
         loop.call_soon_threadsafe(stop.set)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -179,7 +180,7 @@ async def fan_out(server: Serving, options: argparse.Namespace) -> Report:
         share = (time.process_time() - cpu_s) / (time.monotonic() - began_s)
         results = []
         for process in healthy:
-            out, _ = await process.communicate()
+            out, _ = await process.communicate(b"")  # closes its input: Python 3.11 does not for None
             results += json.loads(out)
     finally:
         for process in running:
@@ -229,7 +230,7 @@ async def soak(server: Serving, minutes: float) -> Report:
     while time.monotonic() < end_s:
         process = await spawn(server.whep, 4, 60.0)
         await asyncio.sleep(4.0)
-        await process.communicate()
+        await process.communicate(b"")  # closes its input: Python 3.11 does not for None
         count += 4
         while len(server.viewers):
             await asyncio.sleep(0.1)
