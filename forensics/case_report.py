@@ -94,6 +94,8 @@ def _pause(last: JsonObject, first: JsonObject) -> str:
     end, start = last.get("end_us"), first.get("start_us")
     if not isinstance(end, int) or not isinstance(start, int):
         return ""
+    if start < end:
+        return f": they overlap by {(end - start) / 1e6:.1f} s"
     return f", {(start - end) / 1e6:.1f} s later"
 
 

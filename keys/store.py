@@ -15,7 +15,7 @@ from typing import final
 
 from base.errors import KeyUnavailable, LimitExceeded
 from base.files import open_regular, read_bounded
-from keys import key_files, textfile
+from keys import key_files, textfile, tpm
 from keys.camera import CameraKey, CameraPublic
 from keys.identity_file import DEFAULT_LOG2_N, LockedIdentity, passphrase_bytes
 from keys.recipient import Identity, Recipient
@@ -27,6 +27,7 @@ from keys.shares import LockedShare
 from keys.signer_file import KIND as SIGNER_KIND
 from keys.signer_file import PUBLIC_KIND as SIGNER_PUBLIC_KIND
 from keys.signer_file import load_signer_public, signer_file_name
+from keys.tpm import SealedCamera
 from keys.writing import refuse_existing, write_private, write_public
 
 _TOO_OPEN = 0o077
@@ -100,14 +101,35 @@ def save_camera(folder: Path, camera: CameraKey) -> Path:
     return write_private(path, key_files.render_camera(camera))
 
 
-def load_camera(path: Path) -> CameraKey:
-    """Read a NAME.camera.
+def save_sealed_camera(folder: Path, camera: SealedCamera) -> Path:
+    """Write NAME.camera of a key that the TPM sealed, mode 0600, into ``folder``; returns its path.
 
     Raises:
-        KeyUnavailable: others than its owner may access the file, or the owner is neither us nor root.
-        FormatError: it is not a camera file.
+        UsageError: the file exists.
     """
-    return key_files.parse_camera(_read_private(path), where=path.name)
+    path = folder / f"{camera.public.name}.camera"
+    refuse_existing(path)
+    return write_private(path, bytes(camera))
+
+
+def sealed_pcrs(path: Path) -> str | None:
+    """Return the PCRs of a NAME.camera that is sealed to the machine; raises as `load_camera`."""
+    return SealedCamera.parse(_read_private(path), where=path.name).pcrs
+
+
+def load_camera(path: Path) -> CameraKey:
+    """Read a NAME.camera; one that is sealed to the machine is opened by its TPM.
+
+    Raises:
+        KeyUnavailable: others than its owner may access the file, or the owner is neither us nor root; or the
+            TPM does not open it.
+        FormatError: it is not a camera file.
+        MissingDependency: it is sealed, and tpm2-tools are not installed.
+    """
+    data = _read_private(path)
+    if textfile.kind_of(data, where=path.name) == tpm.KIND:
+        return tpm.SealedCamera.parse(data, where=path.name).open()
+    return key_files.parse_camera(data, where=path.name)
 
 
 def save_camera_public(folder: Path, public: CameraPublic) -> Path:
@@ -134,7 +156,7 @@ class KeyFileInfo:
     """What anybody may know of a key file."""
 
     kind: str
-    """One of recipient, scoped-recipient, identity, share, camera, camera-public, signer, signer-public."""
+    """A kind of `keys.textfile`: recipient, identity, camera, sealed-camera, camera-public, ..."""
     name: str
     key_id: bytes
     """Recipient, camera or signer id, 16 bytes."""
@@ -158,6 +180,9 @@ def describe(path: Path) -> KeyFileInfo:  # noqa: PLR0911  # one return for each
         return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
     if kind == key_files.CAMERA_KIND:
         public = load_camera(path).public
+        return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
+    if kind == tpm.KIND:
+        public = tpm.SealedCamera.parse(_read_private(path), where=path.name).public
         return KeyFileInfo(kind, public.name, public.camera_id, "ed25519")
     if kind == SIGNER_PUBLIC_KIND:
         signer = load_signer_public(path)
@@ -183,7 +208,8 @@ def _read_private(path: Path) -> bytes:
         message = f"{path.name}: longer than the limit of {textfile.MAX_FILE_BYTES} bytes"
         raise LimitExceeded(message)
     # The kind first: who gives a public file by mistake must not be told to hide it.
-    textfile.kind_of(data, where=path.name, expected=key_files.CAMERA_KIND)
+    expected = tpm.KIND if data.startswith(f"veilcam-{tpm.KIND} ".encode()) else key_files.CAMERA_KIND
+    textfile.kind_of(data, where=path.name, expected=expected)
     mode = stat.S_IMODE(status.st_mode)
     if mode & _TOO_OPEN:
         message = f"{path.name}: mode {mode:04o} lets others at the private key; run: chmod 600 {path.name}"

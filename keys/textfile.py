@@ -25,6 +25,7 @@ _KINDS = (
     "identity",
     "camera",
     "camera-public",
+    "sealed-camera",
     "signer",
     "signer-public",
     "ledger-key",

@@ -7,10 +7,15 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from base.canonical import JsonValue
 from base.errors import UsageError, VeilError
 from keys.names import checked_name
+
+if TYPE_CHECKING:
+    from keys.camera import CameraKey
+    from keys.tpm import SealedCamera
 
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,5})")
 
@@ -72,6 +77,30 @@ def moment_us(text: str, option: str) -> int:
     if not point.is_absolute:
         raise UsageError(f"{option}: expected a time such as 2026-12-01T00:00:00Z, got {text}")
     return point.micros
+
+
+def draw_camera(name: str, *, is_sealed: bool, pcrs: str | None = None) -> CameraKey | SealedCamera:
+    """A fresh camera key, sealed to this machine's TPM if ``is_sealed``; raises as `keys.tpm.seal_camera`."""
+    from keys.camera import CameraKey
+    from keys.tpm import seal_camera
+
+    return seal_camera(name, pcrs) if is_sealed else CameraKey.generate(name)
+
+
+def save_new_camera(folder: Path, camera: CameraKey | SealedCamera) -> tuple[Path, Path]:
+    """Write NAME.camera and NAME.pub.
+
+    Raises:
+        UsageError: one of them exists.
+    """
+    from keys.camera import CameraKey
+    from keys.store import save_camera, save_camera_public, save_sealed_camera
+
+    if isinstance(camera, CameraKey):
+        private = save_camera(folder, camera)
+    else:
+        private = save_sealed_camera(folder, camera)
+    return private, save_camera_public(folder, camera.public)
 
 
 def now_us() -> int:

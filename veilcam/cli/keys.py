@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from base.errors import UsageError
 from veilcam.cli import keys_certificates, keys_custody, keys_life
 from veilcam.cli.key_names import place
 from veilcam.cli.options import JsonFlag, examples
@@ -120,24 +121,38 @@ def _scope(cameras: list[Path], start: str | None, end: str | None) -> Scope:
 @app.command(
     "camera",
     short_help="Make a camera: NAME.camera and NAME.pub.",
-    epilog=examples("veilcam keys camera gate"),
+    epilog=examples("veilcam keys camera gate", "veilcam keys camera gate --tpm --pcrs sha256:0,7"),
 )
-def camera(name: Name, *, as_json: JsonFlag = False) -> None:
+def camera(
+    name: Name,
+    *,
+    tpm: Annotated[
+        bool, typer.Option("--tpm", help="Seal the key to this machine's TPM 2.0 (needs tpm2-tools).")
+    ] = False,
+    pcrs: Annotated[
+        str | None,
+        typer.Option(metavar="BANK:N,N", help="With --tpm: opens only while these PCRs have today's values."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Make a camera identity: NAME.camera (private, mode 0600, signs) and NAME.pub (public, verifies).
 
-    The camera's key opens nothing; it only signs. Existing keys are never overwritten.
+    The camera's key opens nothing; it only signs. Existing keys are never overwritten. With --tpm the file is
+    good on this machine alone, and a copy of its disk does not have the key; make a new key (`keys rotate`)
+    when the machine or, with --pcrs, its firmware changes.
     """
-    from keys.camera import CameraKey
-    from keys.store import save_camera, save_camera_public
+    from veilcam.cli.key_names import draw_camera, save_new_camera
 
+    if pcrs is not None and not tpm:
+        raise UsageError("--pcrs: needs --tpm")
     output = Output(as_json)
     folder, stem = place(name, "camera", "pub")
-    key = CameraKey.generate(stem)
-    private_path = save_camera(folder, key)
-    public_path = save_camera_public(folder, key.public)
-    camera_id = key.camera_id.hex()
+    key = draw_camera(stem, is_sealed=tpm, pcrs=pcrs)
+    private_path, public_path = save_new_camera(folder, key)
+    camera_id = key.public.camera_id.hex()
     output.say(f"camera {stem} (ed25519), id {camera_id}")
-    output.say(f"  {private_path}  private: for the camera process only")
+    where = "private, sealed to this machine's TPM" if tpm else "private"
+    output.say(f"  {private_path}  {where}: for the camera process only")
     output.say(f"  {public_path}  public: for everybody who verifies")
     output.result(
         {"ok": True, "name": stem, "id": camera_id, "camera": str(private_path), "pub": str(public_path)}

@@ -59,13 +59,13 @@ def rotate(
 ) -> None:
     """Make the successor of a key, NAME-2 (then -3, ...), and say what is to be done with both.
 
-    The old key stays: an identity opens what was sealed to it, a camera's public key verifies what it signed.
+    A camera key that is sealed to the TPM is followed by one that is, on this machine. The old key stays: an
+    identity opens what was sealed to it, a camera's public key verifies what it signed.
     """
-    from keys.camera import CameraKey
     from keys.recipient import Recipient
-    from keys.store import describe, save_camera, save_camera_public, save_identity, save_recipient
+    from keys.store import describe, save_identity, save_recipient, sealed_pcrs
     from veilcam.cli.key_files import wrong_kind_is_usage
-    from veilcam.cli.key_names import next_name, note
+    from veilcam.cli.key_names import draw_camera, next_name, note, save_new_camera
     from veilcam.cli.passphrase import new_passphrase
     from veilcam.cli.paths import existing_file
 
@@ -85,12 +85,13 @@ def rotate(
         todo = (
             f"give {paths[1]} to the cameras in place of {old.name}.recipient; keep {file} for old recordings"
         )
-    elif old.kind == "camera":
+    elif old.kind in ("camera", "sealed-camera"):
         name = next_name(folder, old.name, "camera", "pub")
-        key = CameraKey.generate(name)
-        note("rotate", {"old": old.key_id.hex(), "new": key.camera_id.hex(), "kind": old.kind})
-        paths = [save_camera(folder, key), save_camera_public(folder, key.public)]
-        new_id = key.camera_id
+        is_sealed = old.kind == "sealed-camera"
+        key = draw_camera(name, is_sealed=is_sealed, pcrs=sealed_pcrs(file) if is_sealed else None)
+        new_id = key.public.camera_id
+        note("rotate", {"old": old.key_id.hex(), "new": new_id.hex(), "kind": old.kind})
+        paths = list(save_new_camera(folder, key))
         todo = f"certify {name}, run the camera with {paths[0]}, then revoke {old.name} as superseded"
     else:
         raise UsageError(f"FILE: expected NAME.identity or NAME.camera, got a file of kind {old.kind}")
