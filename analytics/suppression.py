@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from analytics.detections import Detections
 from analytics.interface import DetectorConfig
@@ -17,13 +18,22 @@ def suppress(candidates: Detections, config: DetectorConfig) -> Detections:
     strong = strong[np.argsort(-strong.scores, kind="stable")[:MAX_CANDIDATES]]
     if not len(strong):
         return strong
-    boxes_xywh = strong.boxes_xyxy.astype(np.float64)
+    return strong[kept_rows(strong, strong.scores, config.max_overlap_iou)[: config.max_detections]]
+
+
+def kept_rows(
+    candidates: Detections, ranks: npt.NDArray[np.float32], max_overlap_iou: float
+) -> npt.NDArray[np.int64]:
+    """The rows that greedy suppression within each class leaves, rising.
+
+    Args:
+        candidates: at least one; at most MAX_CANDIDATES, as the cost is quadratic.
+        ranks: [n] above 0; higher ones suppress lower ones.
+        max_overlap_iou: of what overlaps more, one is left.
+    """
+    boxes_xywh = candidates.boxes_xyxy.astype(np.float64)
     boxes_xywh[:, 2:] -= boxes_xywh[:, :2]
     kept = cv2.dnn.NMSBoxesBatched(
-        boxes_xywh.tolist(),
-        strong.scores.tolist(),
-        strong.class_ids.tolist(),
-        0.0,
-        config.max_overlap_iou,
+        boxes_xywh.tolist(), ranks.tolist(), candidates.class_ids.tolist(), 0.0, max_overlap_iou
     )
-    return strong[np.sort(np.asarray(kept, np.int64).reshape(-1))[: config.max_detections]]
+    return np.sort(np.asarray(kept, np.int64).reshape(-1))
