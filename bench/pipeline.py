@@ -1,6 +1,6 @@
 """How fast the camera pipeline is on this machine: real footage, the shipped protector, real encoders.
 
-    python -m bench.pipeline [--sealed copy --sealed h264] [--seconds 15] [--size 1280x720] [--json]
+    python -m bench.pipeline [--sealed copy --sealed h264] [--seconds 15] [--pixels low] [--json]
 
 Two runs per sealed mode: *capacity* takes pictures as fast as they go through (sustained frames per second,
 time per stage), *live* plays the clip at --rate as a camera would (published rate, drops, and the delay from
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         protector = load_protector(threads=options.threads, refresh=options.refresh)
         with _clip(options.clip, parse_size(options.size), options.rate) as clip:
             runs = [
-                _measure(clip, sealed, kind, options.seconds, protector)
+                _measure(clip, sealed, kind, protector, options)
                 for sealed in options.sealed or ["copy", "h264"]
                 for kind in ("capacity", "live")
             ]
@@ -107,6 +107,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--refresh", type=int, default=2, help="look for faces in every n-th picture (camera run: 2)"
     )
+    parser.add_argument("--pixels", choices=["off", "low", "high"], default="off", help="the pixel path")
     parser.add_argument("--threads", type=int, default=None, help="of the protector")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
@@ -130,12 +131,14 @@ def _clip(path: Path, size: tuple[int, int], rate: int) -> Iterator[Path]:
         yield target
 
 
-def _measure(clip: Path, sealed: str, kind: str, seconds: float, protector: Protector) -> Run:
+def _measure(clip: Path, sealed: str, kind: str, protector: Protector, options: argparse.Namespace) -> Run:
     camera = CameraKey.generate("bench")
     recipient, _ = Recipient.generate("bench")
     live = kind == "live"
     source = open_source(str(clip), loop=True, realtime=live)
-    coding = CodingOptions(sealed=sealed, sealed_preset=LIVE_H264_PRESET if sealed == "h264" else None)
+    coding = CodingOptions(
+        sealed=sealed, sealed_preset=LIVE_H264_PRESET if sealed == "h264" else None, pixels=options.pixels
+    )
     pipeline = Pipeline(
         source, protector, camera, EpochRing(camera.camera_id, [recipient]), PipelineOptions(coding)
     )
@@ -147,7 +150,7 @@ def _measure(clip: Path, sealed: str, kind: str, seconds: float, protector: Prot
         while first is not None and time.monotonic() < warm_s:
             subscription.get(1)
         before, began_s, began_cpu_s = pipeline.stats(), time.monotonic(), time.process_time()
-        while time.monotonic() < began_s + seconds and not subscription.ended:
+        while time.monotonic() < began_s + options.seconds and not subscription.ended:
             unit = subscription.get(1)
             if unit is not None:
                 delays_ms.append(time.time() * 1e3 - unit.unit.pts_us / 1e3)
