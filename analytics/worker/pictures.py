@@ -16,11 +16,15 @@ MAX_BYTES = 16 << 20
 MAX_SIDE = 4096
 MAX_SCANS = 16
 """Of a progressive JPEG: each costs a pass over the whole picture, however few bytes it has."""
+MAX_CHUNKS = 8192
+"""Of a PNG."""
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 _START_OF_SCAN = b"\xff\xda"
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF0..15 without DHT, JPG and DAC
 _STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 _SEGMENT = struct.Struct(">H")
+_CHUNK = struct.Struct(">I4s")
+_KEPT_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 
 
 def picture_bytes(element: bytes) -> bytes:
@@ -74,6 +78,8 @@ def decode_picture(data: bytes, size_wh: tuple[int, int]) -> Image:
     Raises:
         Malformed: it does not decode, or to another size.
     """
+    if data.startswith(_PNG):
+        data = _essential_png(data)
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION  # boxes are in pixels as they were sent
     try:
         decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
@@ -89,12 +95,36 @@ def decode_picture(data: bytes, size_wh: tuple[int, int]) -> Image:
 
 def _png_size(data: bytes) -> tuple[int, int]:
     # PNG, third edition, section 11.2.1: IHDR comes first, with width and height as 4 bytes each
-    if len(data) < 24:
+    if len(data) < 33:
         raise Truncated("picture: a PNG ends inside its header")
-    if data[12:16] != b"IHDR":
+    if data[8:16] != b"\x00\x00\x00\x0dIHDR":
         raise Malformed("picture: a PNG without IHDR")
     width, height = struct.unpack_from(">II", data, 16)
     return width, height
+
+
+def _essential_png(data: bytes) -> bytes:
+    """The PNG without what is not needed for its pixels, all lengths checked.
+
+    OpenCV 5 allocates what a chunk announces before it looks for it (4 GB at most), and reads profiles,
+    text, Exif and animations.
+    """
+    kept, at, num_chunks = [data[:8]], 8, 0
+    while at < len(data) and num_chunks < MAX_CHUNKS:
+        if at + 12 > len(data):
+            raise Truncated("picture: a PNG ends inside a chunk")
+        length, kind = _CHUNK.unpack_from(data, at)
+        end = at + 12 + length
+        if end > len(data):
+            raise Truncated("picture: a PNG ends inside a chunk")
+        if kind in _KEPT_CHUNKS:
+            kept.append(data[at:end])
+        elif not kind[0] & 0x20:  # section 5.4: a capital first letter is a chunk one must know
+            raise Malformed("picture: a PNG with an unknown chunk that is needed")
+        if kind == b"IEND":
+            return b"".join(kept)
+        at, num_chunks = end, num_chunks + 1
+    raise Malformed("picture: a PNG without an end, or of too many chunks")
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

@@ -6,7 +6,9 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["base", "codec", "forensics", "keys", "camera.settings"]):
+with atheris.instrument_imports(
+    include=["analytics.oip", "analytics.worker", "base", "codec", "forensics", "keys", "camera.settings"]
+):
     from tests.fuzz.targets import TARGETS
 
 

@@ -15,7 +15,7 @@ class FuzzTarget:
     """One parser.
 
     Attributes:
-        area: stream, header, grant, share, ledger, config or keys.
+        area: stream, header, grant, share, ledger, config, keys or worker.
         run: raises nothing but ``allowed``.
         samples: valid inputs to start from.
         max_bytes: inputs are no longer than this.

@@ -25,6 +25,7 @@ from keys.stanza import Stanza
 from tests.codec.fuzz import TARGETS as CODEC_TARGETS
 from tests.fuzz.custody import custody_targets
 from tests.fuzz.target import FuzzTarget
+from tests.fuzz.worker import worker_targets
 from tests.support.streams import recipient
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -126,7 +127,7 @@ def _all() -> dict[str, FuzzTarget]:
     camera = CameraKey("gate", SecretBytes(bytes(range(32)))).public
     targets["camera-file"] = FuzzTarget("keys", parse_camera_public, (render_camera_public(camera),))
     targets["identity-file"] = FuzzTarget("keys", LockedIdentity.parse, (_identity_sample(),))
-    return targets | custody_targets()
+    return targets | custody_targets() | worker_targets()
 
 
 def _proof_targets() -> dict[str, FuzzTarget]:

@@ -13,7 +13,7 @@ import pytest
 from tests.codec.fuzz import mutate
 from tests.fuzz.targets import CORPUS, TARGETS
 
-AREAS = {"stream", "header", "grant", "share", "ledger", "config", "keys"}
+AREAS = {"stream", "header", "grant", "share", "ledger", "config", "keys", "worker"}
 
 
 def inputs(name: str) -> list[bytes]:
