@@ -190,5 +190,5 @@ class WorkerEstimate:
         return max(self._busy.value(pixels) + self._transfer.value(sent_bytes) + self._queue_s, 1e-4)
 
     def patience_s(self, expected_s: float) -> float:
-        """How long to wait for an answer that is expected in ``expected_s`` before asking again is worth it."""
+        """How long to wait for an answer expected in ``expected_s`` before asking again is worth it."""
         return expected_s * (1.5 + 3.0 * self._spread) + 0.01

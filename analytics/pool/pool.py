@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ParamSpec, TypeVar
 
-import numpy as np
-
-from analytics.detections import Detections
-from analytics.elf.merge import merge
 from analytics.elf.planner import Planner
 from analytics.elf.types import FramePlan, Tile, WorkerView
-from analytics.interface import Detector, DetectorConfig
+from analytics.interface import Detector
 from analytics.pool.dispatch import FrameDispatch
 from analytics.pool.local import LocalDetector
+from analytics.pool.memory import Answered, FramePlanner, Memory
 from analytics.pool.options import PoolOptions
 from analytics.pool.result import PoolResult, TileOutcome, WorkerState
 from analytics.pool.tiles import CutTile, cut
 from analytics.pool.workers import EdgeWorkers
 from base.frames import ProtectedFrame
 
-KNOWN_SHARE = 0.3  # of the smaller of two boxes: above, they are taken for one object that has moved
-
-
-class FramePlanner(Protocol):
-    """What the pool needs of a planner: analytics.elf.Planner, or another way to cut frames."""
-
-    def plan(self, frame_index: int, frame_wh: tuple[int, int], workers: list[WorkerView]) -> FramePlan:
-        """The tiles of a frame."""
-
-    def observe(self, frame_index: int, merged: Detections) -> None:
-        """What was found in it."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +43,9 @@ class Pool:
     """Detects in a camera's protected frames on the process's edge workers.
 
     ``detect`` is one frame at a time. A stream overlaps two: while one frame is at the workers (``infer``)
-    the next is planned, cut and coded (``prepare``); more are never held. Used from one event loop; heavy
-    work happens in two threads.
+    the next is planned, cut and coded (``prepare``); more are never held. Boxes of a frame are given out when
+    its tiles are answered; a look may still be on its way then. Used from one event loop; heavy work happens
+    in two threads.
     """
 
     def __init__(
@@ -75,14 +65,15 @@ class Pool:
             local: the camera's own detector, for looks and for what no worker answers.
         """
         self.workers = workers
-        self.options = options or PoolOptions()
-        self._planner: FramePlanner = planner or Planner(self.options.policy)
-        self._planner_lock = threading.Lock()
+        options = options or PoolOptions()
+        policy = replace(options.policy, local_detector=local is not None)
+        self.options = replace(options, policy=policy)
+        self._memory = Memory(planner or Planner(policy), self.options.min_score)
         self._local = None if local is None else LocalDetector(local)
         self._threads = ThreadPoolExecutor(2, "veilcam-tiles")
-        self._index = 0
-        self._last: Detections | None = None
-        self._look: asyncio.Task[TileOutcome] | None = None
+        self._index = -1
+        self._look: asyncio.Task[TileOutcome] | None = None  # of an earlier frame, still on its way
+        self._ended: TileOutcome | None = None  # one that has ended and was not told of yet
 
     async def start(self, *, wait_s: float = 5.0) -> None:
         """Connect to the workers; returns when each was tried, at the latest after ``wait_s``."""
@@ -115,16 +106,15 @@ class Pool:
         """Plan, cut and code a frame, in a thread; may run while another frame is at the workers.
 
         Raises:
-            UsageError: not a protected frame.
+            UsageError: not a protected frame, or an index that does not rise.
         """
         self._index = self._index + 1 if frame_index is None else frame_index
         views = self.workers.views()
         if self._local is not None:
             self._local.names = self.workers.class_names
-            if self.options.policy.look == "local" or not views:
+            if not views:
                 views.append(self._local.view())
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._prepare, frame, self._index, views)
+        return await self._in_thread(self._prepare, frame, self._index, views, self._ended_look())
 
     async def infer(self, prepared: Prepared) -> PoolResult:
         """Send a prepared frame, collect what comes in time, merge."""
@@ -136,28 +126,18 @@ class Pool:
             prepared.frame_wh,
             prepared.plan.predicted_finish_s,
         )
-        earlier, look = self._look, None
-        tiles = asyncio.create_task(dispatch.tiles(prepared.cuts))
-        if prepared.look is not None:
-            await asyncio.sleep(0)  # the tiles go first
-            await self._end_look()  # one at a time
-            look = self._look = asyncio.create_task(dispatch.look(prepared.look))
-        outcomes = await tiles
-        if look is not None and prepared.look is not None:
-            if not outcomes:
-                await asyncio.wait([look])
-            outcomes.append(look.result() if look.done() else dispatch.pending(prepared.look))
-            self._look = None if look.done() else look
-        ended = await self._ended_look(earlier)
-        loop = asyncio.get_running_loop()
-        merged = await loop.run_in_executor(self._threads, self._merge, prepared, outcomes, ended)
+        outcomes = await self._send(prepared, dispatch)
+        ended, told = self._ended_look(), self._ended
+        self._ended = None
+        frame = Answered(prepared.frame_index, prepared.frame_wh, prepared.plan, outcomes)
+        merged = await self._in_thread(self._memory.take, frame, ended, self._names())
         infer_s = time.monotonic() - began_s
         return PoolResult(
             frame_index=prepared.frame_index,
             frame_wh=prepared.frame_wh,
             detections=merged,
             outcomes=tuple(outcomes),
-            earlier_look=ended,
+            earlier_look=ended or told,
             plan=prepared.plan,
             latency_s=prepared.plan_s + prepared.encode_s + infer_s,
             plan_s=prepared.plan_s,
@@ -171,13 +151,33 @@ class Pool:
         if self._look is not None:
             await asyncio.wait([self._look])
 
-    async def _ended_look(self, earlier: asyncio.Task[TileOutcome] | None) -> TileOutcome | None:
+    async def _send(self, prepared: Prepared, dispatch: FrameDispatch) -> list[TileOutcome]:
+        """Every tile's outcome, the look's last: pending if it takes longer than the tiles."""
+        tiles = asyncio.create_task(dispatch.tiles(prepared.cuts))
+        if prepared.look is None:
+            return await tiles
+        await asyncio.sleep(0)  # the tiles go first
+        await self._end_look()  # one at a time
+        look = asyncio.create_task(dispatch.look(prepared.look))
+        try:
+            outcomes = await tiles
+            if not outcomes:
+                await asyncio.wait([look])
+        except asyncio.CancelledError:
+            look.cancel()
+            raise
+        if look.done():
+            return [*outcomes, look.result()]
+        self._look = look
+        return [*outcomes, dispatch.pending(prepared.look)]
+
+    def _ended_look(self) -> TileOutcome | None:
         """The outcome of a look of an earlier frame, once."""
-        if earlier is None or not earlier.done() or earlier.cancelled():
+        look = self._look
+        if look is None or not look.done() or look.cancelled():
             return None
-        if self._look is earlier:
-            self._look = None
-        return earlier.result()
+        self._look, self._ended = None, look.result()
+        return self._ended
 
     async def _end_look(self) -> None:
         look, self._look = self._look, None
@@ -185,17 +185,16 @@ class Pool:
             look.cancel()
             await asyncio.gather(look, return_exceptions=True)
 
-    def _prepare(self, frame: ProtectedFrame, frame_index: int, views: list[WorkerView]) -> Prepared:
+    def _prepare(
+        self, frame: ProtectedFrame, frame_index: int, views: list[WorkerView], ended: TileOutcome | None
+    ) -> Prepared:
         began_s = time.monotonic()
-        frame_wh = (frame.width, frame.height)
-        with self._planner_lock:
-            if isinstance(self._planner, Planner):
-                self._planner.see(frame.luma_hw)
-            plan = self._planner.plan(frame_index, frame_wh, views)
+        plan = self._memory.plan(frame, frame_index, views, ended, self._names())
         planned_s = time.monotonic()
         cuts = [self._cut(frame, tile) for tile in plan.tiles]
         look = None if plan.look is None else self._cut(frame, plan.look)
         encode_s = time.monotonic() - planned_s
+        frame_wh = (frame.width, frame.height)
         return Prepared(frame_index, frame_wh, plan, cuts, look, planned_s - began_s, encode_s)
 
     def _cut(self, frame: ProtectedFrame, tile: Tile) -> CutTile:
@@ -203,54 +202,13 @@ class Pool:
         piece = cut(frame, tile)
         worker = self.workers.find(tile.worker)
         if worker is not None and worker.address.kind == "veilcam":
-            coded = piece.jpeg(self.options.jpeg_quality)
-            if isinstance(self._planner, Planner):
-                self._planner.learn_bytes(piece.pixels, len(coded))
+            self._memory.learn_bytes(piece.pixels, len(piece.jpeg(self.options.jpeg_quality)))
         return piece
 
-    def _merge(
-        self, prepared: Prepared, outcomes: list[TileOutcome], ended: TileOutcome | None
-    ) -> Detections:
-        parts = [(outcome.tile, outcome.found) for outcome in outcomes if outcome.found is not None]
-        names = self.workers.class_names or (self._local.class_names if self._local else ())
-        config = DetectorConfig(min_score=self.options.min_score)
-        merged = merge(prepared.frame_wh, parts, config, skipped=prepared.plan.skipped, names=names)
-        if parts or not outcomes:
-            with self._planner_lock:
-                known = self._with_held(merged, outcomes)
-                if ended is not None and ended.found is not None:
-                    known = with_new(known, merge(prepared.frame_wh, [(ended.tile, ended.found)], config))
-                self._planner.observe(prepared.frame_index, known)
-                self._last = merged
-        return merged
+    def _names(self) -> tuple[str, ...]:
+        local = () if self._local is None else self._local.class_names
+        return self.workers.class_names or local
 
-    def _with_held(self, merged: Detections, outcomes: list[TileOutcome]) -> Detections:
-        """For the planner: what was in a tile that nobody answered is believed to be there still."""
-        missing = [outcome.tile for outcome in outcomes if outcome.kind == "missing" and not outcome.is_look]
-        last = self._last
-        if not missing or last is None or last.names != merged.names or not len(last):
-            return merged
-        centres = (last.boxes_xyxy[:, :2] + last.boxes_xyxy[:, 2:]) / 2
-        held = np.zeros(len(last), bool)
-        for tile in missing:
-            low, high = np.array(tile.xyxy[:2]), np.array(tile.xyxy[2:])
-            held |= ((centres >= low) & (centres < high)).all(1)
-        return Detections.concatenate([merged, last[held]])
-
-
-def with_new(known: Detections, looked: Detections) -> Detections:
-    """``known`` and what a look at an earlier frame found where nothing is known: for planning only.
-
-    The next frame has a tile there; what is shown to anybody comes from that tile, not from the old look.
-    """
-    if not len(looked) or looked.names != known.names:
-        return known
-    if not len(known):
-        return looked
-    low = np.maximum(looked.boxes_xyxy[:, None, :2], known.boxes_xyxy[None, :, :2])
-    high = np.minimum(looked.boxes_xyxy[:, None, 2:], known.boxes_xyxy[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(2)
-    sizes = [(part.boxes_xyxy[:, 2:] - part.boxes_xyxy[:, :2]).prod(1) for part in (looked, known)]
-    smaller = np.minimum(sizes[0][:, None], sizes[1][None])
-    is_new = (shared < KNOWN_SHARE * smaller).all(1)
-    return Detections.concatenate([known, looked[np.flatnonzero(is_new)]])
+    async def _in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        call = partial(work, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
