@@ -129,6 +129,22 @@ class Engine:
                 raise self._failed
             await asyncio.sleep(0.02)
 
+    def wait_ready_here(self, limit_s: float = 300.0) -> None:
+        """The same, where there is no event loop.
+
+        Raises:
+            Exception: what a model raised in its warm-up.
+            TimeoutError: it takes longer than ``limit_s``.
+        """
+        end_s = time.monotonic() + limit_s
+        while not self._warm:
+            if self._failed is not None:
+                raise self._failed
+            if time.monotonic() > end_s:
+                message = f"models are not warm after {limit_s} s"
+                raise TimeoutError(message)
+            time.sleep(0.02)
+
     async def infer(
         self, request: InferRequest, timeout_s: float | None = None, peer: str = ""
     ) -> InferResponse:
