@@ -21,6 +21,7 @@ from base.frames import ProtectedFrame
 logger = logging.getLogger(__name__)
 
 START_WAIT_S = 0.0  # the camera does not wait for workers
+NOBODY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class EdgeOptions:
         local: the camera's own detector as ``load_detector`` names it; None for none.
 
     Raises:
-        UsageError: the look is to be local and there is no detector, or trusted and nobody is.
+        UsageError: two workers of one name; the look is to be local and there is no detector, or trusted
+            and nobody is.
     """
 
     addresses: tuple[WorkerAddress, ...]
@@ -41,6 +43,10 @@ class EdgeOptions:
     local: str | None = None
 
     def __post_init__(self) -> None:
+        names = [address.name for address in self.addresses]
+        if not names or len(set(names)) != len(names):
+            message = f"workers: expected some of different names, got {', '.join(names) or 'none'}"
+            raise UsageError(message)
         look = self.pool.policy.look
         if look == "local" and self.local is None:
             raise UsageError("workers.look: local needs workers.local, the camera's own detector")
@@ -163,6 +169,9 @@ class EdgeDetection:
         try:
             while True:
                 await self._pause(ahead, free_s - 1.5 * self._prepare_s)
+                if not pool.can_detect:
+                    await asyncio.sleep(NOBODY_S)  # nobody could answer: frames pass
+                    continue
                 index, frame = await self._newest()
                 began_s = time.monotonic()
                 try:

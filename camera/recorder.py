@@ -44,7 +44,7 @@ class RecorderOptions:
     file_s: float = 600.0  # a file ends with the first segment that reaches this length
     retention: RetentionRules = field(default_factory=RetentionRules)
     min_free_bytes: int = 256 * 1024 * 1024  # recording stops when less is free
-    retry_s: float = 5.0  # how often a stopped recorder looks for room
+    retry_s: float = 2.0  # how often a stopped recorder looks for room
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.camera_name):

@@ -184,7 +184,8 @@ class CameraService:
     def _detected(self, result: PoolResult) -> None:
         """Boxes from the workers go the way of boxes that a detector posts."""
         assert self.edge is not None  # noqa: S101  # it has just called; for the type checker
-        self.events.detected(picture_of(result))
+        if not result.is_blind:
+            self.events.detected(picture_of(result))
         self.events.tiled(tiles_message(result, self.edge.state().workers))
 
     def _moment(self) -> CameraMoment:

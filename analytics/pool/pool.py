@@ -86,6 +86,11 @@ class Pool:
         if self._local is not None:
             self._local.close()
 
+    @property
+    def can_detect(self) -> bool:
+        """There is somebody to ask."""
+        return self._local is not None or bool(self.workers.available())
+
     def states(self) -> tuple[WorkerState, ...]:
         """The workers at this moment."""
         return self.workers.states()

@@ -91,6 +91,12 @@ class PoolResult:
         return sum(outcome.kind == "local" for outcome in self.outcomes)
 
     @property
+    def is_blind(self) -> bool:
+        """Tiles were sent and none was answered: no detections does not mean that nothing is there."""
+        tiles = [outcome for outcome in self.outcomes if not outcome.is_look]
+        return bool(tiles) and all(outcome.found is None for outcome in tiles)
+
+    @property
     def missing(self) -> int:
         """Tiles that nobody answered: what is in them is not known in this frame."""
         return sum(outcome.kind == "missing" for outcome in self.outcomes)

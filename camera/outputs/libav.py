@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE = QueueLimits(max_units=256, max_bytes=16 * 1024 * 1024)
 STALL_S = 8.0  # a server that takes nothing for so long is given up
-MAX_PAUSE_S = 4.0  # a media server that was restarted is found again within this
+MAX_PAUSE_S = 2.0  # with the wait for a key frame, a restarted media server is found again within 5 s
 _MICROSECOND = Fraction(1, 1_000_000)
 _TICK_S = 0.5
 _OPTIONS = {"pat_period": "0.5", "muxdelay": "0"}
@@ -107,10 +107,8 @@ class LibavOutput:
         while not self._stop.is_set():
             sent_before = self._units
             try:
-                first = self._next_start()
-                if first is None:
+                if not self._publish():
                     break
-                self._publish(first)
                 self._note("the stream ended")
             except (av.FFmpegError, OSError, ValueError) as error:
                 self._note(getattr(error, "strerror", None) or type(error).__name__)
@@ -137,10 +135,15 @@ class LibavOutput:
                 return unit
         return None
 
-    def _publish(self, first: SealedUnit) -> None:
-        self._phase = "connecting"
-        with self._carrier():
+    def _publish(self) -> bool:
+        """One connection; False when there is nothing more to publish."""
+        with self._carrier():  # starts while the next key frame is waited for
+            first = self._next_start()
+            if first is None:
+                return False
+            self._phase = "connecting"
             self._publish_into(first)
+        return True
 
     @contextmanager
     def _carrier(self) -> Iterator[None]:

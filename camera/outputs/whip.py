@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 
-from aiortc import RTCPeerConnection, RTCSessionDescription
+from aiortc import RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 
 from analytics.sdp_exchange import SdpExchange
 from base.errors import PeerError
 from camera.outputs.target import OutputState, Phase, PublishTarget
 from camera.sources.backoff import Backoff
 from camera.webrtc.ice import new_peer
+from camera.webrtc.reports import ReportWatch, newest_report
 from camera.webrtc.sending import h264_capabilities, hook_key_frame_requests, require_h264
 from camera.webrtc.track import PacketTrack, TrackCounters, TrackOptions
 from camera.webrtc.viewers import LiveCamera
@@ -20,8 +22,9 @@ from camera.webrtc.viewers import LiveCamera
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 15.0
-MAX_PAUSE_S = 4.0
+MAX_PAUSE_S = 2.0
 LIVE_POLL_S = 0.25
+REPORT_POLL_S = 0.5
 
 
 class WhipOutput:
@@ -117,9 +120,7 @@ class WhipOutput:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await connected.wait()
             self._phase = "publishing"
-            await ended.wait()
-            message = "the session ended"
-            raise PeerError(message)
+            raise PeerError(await _end_of(transceiver.sender, ended))
         finally:
             self._track = None
             self._before.units += track.counters.units
@@ -138,6 +139,19 @@ class WhipOutput:
         if reason != self._error:
             logger.warning("publish %s: %s", self._target.name, reason)
         self._error = reason
+
+
+async def _end_of(sender: RTCRtpSender, ended: asyncio.Event) -> str:
+    """Wait for the end; how it came."""
+    watch = ReportWatch(time.monotonic)
+    while not ended.is_set():
+        report = await newest_report(sender)
+        if watch.is_gone(None if report is None else report.timestamp):
+            return "the server does not report any more"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPORT_POLL_S):
+                await ended.wait()
+    return "the session ended"
 
 
 def _note_state(peer: RTCPeerConnection, connected: asyncio.Event, ended: asyncio.Event) -> None:

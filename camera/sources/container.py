@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 # A camera's clock that jumps by more than this (time set by NTP, wrap of a counter) starts a new pass.
 _JUMP_BACK_US = 1_000_000
 _JUMP_AHEAD_US = 10_000_000
+# A camera that is back is found within this, and the time it takes to open.
+_MAX_PAUSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,13 @@ class ContainerSource(Source):
         self._ledger = PacketLedger()
         self._timeline = Timeline()
         self._pacer = Pacer(self._closing) if options.realtime and not options.live else None
-        self._backoff = Backoff()
+        self._backoff = Backoff(cap_s=_MAX_PAUSE_S)
         self._streams: tuple[SealedStream, ...] = ()
         self._indices: dict[int, int] = {}
         self._video_index: int | None = None
         self._last_video_us: int | None = None
+        self._told_error = ""
+        self._opened_us = 0
         self._last_shown_us: int | None = None
         self._frame_us = round(1_000_000 / DEFAULT_RATE)
         self._start_us = 0
@@ -123,19 +127,25 @@ class ContainerSource(Source):
                 return
             if self._num_pictures > before:
                 self._backoff.reset()
+                self._told_error = ""
             self._wait_before_reconnect()
 
     def _wait_before_reconnect(self) -> None:
         self._state = "reconnecting"
         self._reconnects += 1
         delay_s = self._backoff.next_delay_s()
-        logger.warning("source %s lost (%s); next attempt in %.1f s", self.name, self._last_error, delay_s)
+        # A camera that stays away is told once, not every two seconds.
+        level = logging.INFO if self._last_error == self._told_error else logging.WARNING
+        self._told_error = self._last_error
+        logger.log(level, "source %s lost (%s); next attempt in %.1f s", self.name, self._last_error, delay_s)
         self._ledger.mark_discontinuity()
         self._closing.wait(delay_s)
         self._timeline.begin_pass(now_unix_us=_now_us())
 
     def _one_pass(self) -> Iterator[Captured]:
         live, is_url = self._options.live, "://" in self._target
+        self._opened_us = _now_us()
+        self._last_video_us = None
         timeout = (self._options.open_timeout_s, self._options.read_timeout_s)
         with av.open(
             self._target if is_url or self._options.format else f"file:{self._target}",
@@ -175,6 +185,8 @@ class ContainerSource(Source):
     def _first_time_us(self, container: InputContainer) -> int:
         if self._options.start_unix_us is not None:
             return self._options.start_unix_us
+        if self._options.live and "://" in self._target:
+            return self._opened_us  # libav has looked at seconds of it since: they come in one burst now
         acts_as_camera = self._options.live or self._options.realtime
         return _now_us() if acts_as_camera else _file_time_us(container, Path(self._target))
 

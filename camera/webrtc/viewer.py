@@ -11,13 +11,13 @@ from datetime import datetime
 
 from aiortc import RTCRtpSender, RTCSessionDescription
 from aiortc.exceptions import OperationError
-from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
 from base.errors import PeerError
 from camera.webrtc.adapt import Adapter, LinkReport
 from camera.webrtc.ice import IceServer, new_peer
 from camera.webrtc.offer import Fragment, Offer
 from camera.webrtc.pacer import pace
+from camera.webrtc.reports import newest_report
 from camera.webrtc.sending import h264_capabilities, hook_key_frame_requests, require_h264
 from camera.webrtc.track import PacketTrack
 from camera.webrtc.trickle import Trickle
@@ -140,7 +140,7 @@ class Viewer:
             return
         if self._wish.rendition == "sub" and not self._wish.keep_sealed:
             self._track.switch("sub")
-        report = await _newest_report(self._sender)
+        report = await newest_report(self._sender)
         if report is None or report.timestamp == self._last_report:
             return
         self._last_report = report.timestamp
@@ -204,10 +204,3 @@ class Viewer:
         self._num_key_requests += 1
         self._count_key_request()
         self._track.request_key_frame()
-
-
-async def _newest_report(sender: RTCRtpSender) -> RTCRemoteInboundRtpStreamStats | None:
-    stats = await sender.getStats()
-    return next(
-        (entry for entry in stats.values() if isinstance(entry, RTCRemoteInboundRtpStreamStats)), None
-    )
