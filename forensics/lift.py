@@ -24,6 +24,7 @@ from codec.unseal import OpenedSegment, open_segment
 from codec.verify import check_segment
 from forensics.canonical import JsonObject
 from forensics.ledger import Ledger
+from forensics.lift_regions import RegionPictures
 from forensics.opening import Action, Opening, Purpose, Request, open_recorded, ranges_text, refuse
 from keys import CameraPublic
 from keys.source import KeySource
@@ -115,6 +116,7 @@ class Lift:
         self._options = options
         self._grouper = SegmentGrouper(options.limits)
         self._previous: SegmentEvidence | None = None
+        self._regions = RegionPictures()
         self.lifted = Lifted()
 
     async def run(
@@ -187,6 +189,8 @@ class Lift:
             if parsed.has_picture:
                 for view in self._grouper.push(view_unit(parsed, self._options.limits)):
                     yield view
+        for view in self._grouper.finish():
+            yield view
 
     async def _show(self, view: SegmentView, opening: Opening, on_opened: OnOpened) -> None:
         evidence = check_segment(view, self._options.camera, self._previous, limits=self._options.limits)
@@ -201,13 +205,17 @@ class Lift:
         try:
             keys = opening.segment_keys(header)
             opened = await asyncio.to_thread(open_segment, view, keys, limits=self._options.limits)
+            if opened.regions:
+                shown = await asyncio.to_thread(self._regions.composed, view, opened, evidence)
+            else:
+                shown = opened
         except KeyUnavailable as error:
             logger.info("lift: segment %d: %s", header.segment_index, error)
             self.lifted.refused += 1
             return
         self.lifted.opened.append(header.segment_index)
         self.lifted.damaged += not opened.is_complete
-        await on_opened(opened)
+        await on_opened(shown)
 
     def _header(self, view: SegmentView) -> SegmentHeader | None:
         try:

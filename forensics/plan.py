@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from base.errors import FormatError, UsageError
-from codec.evidence import Reason
+from codec.evidence import Finding, Reason
 from codec.records import SealedMode
 from codec.regions import RegionGrid
 from forensics.selection import TimeRange, iso_time
@@ -118,13 +118,18 @@ def candidate_of(checked: CheckedSegment, name: str, source: KeySource) -> Candi
         is_signed=evidence.camera_verified,
         is_spliced=Reason.SPLICED in evidence.reasons,
         is_out_of_order=Reason.SEGMENT_OUT_OF_ORDER in evidence.reasons,
-        bad_frames=frozenset(
-            finding.frame_index
-            for finding in findings
-            if finding.reason in _BAD_UNITS and finding.frame_index is not None
-        ),
+        bad_frames=contradicted_frames(findings),
         withheld=withheld,
         grid=header.regions,
+    )
+
+
+def contradicted_frames(findings: Iterable[Finding]) -> frozenset[int]:
+    """Indices of units whose content the signature contradicts."""
+    return frozenset(
+        finding.frame_index
+        for finding in findings
+        if finding.reason in _BAD_UNITS and finding.frame_index is not None
     )
 
 
