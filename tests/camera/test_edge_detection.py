@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +13,12 @@ import pytest
 from analytics.elf.types import Policy
 from analytics.pool import PoolOptions, PoolResult, WorkerAddress
 from base.errors import UsageError
-from camera.access import ListenAddress
 from camera.edge_detection import EdgeDetection, EdgeOptions
-from camera.http import HttpOptions
-from camera.pipeline import Pipeline
-from camera.service import CameraService, ServiceOptions, run_service
+from camera.service import CameraService
 from camera.settings import load_settings
 from camera.settings_check import find_problems, shown
-from camera.sources import open_source
-from keys import CameraKey, EpochRing, Recipient
-from tests.support.blur import BlurProtector
+from tests.support.edge_camera import POOL, edge_camera
 from tests.support.edge_worker import ScriptedWorker, frame_of, moving
-
-POOL = PoolOptions(deadline_s=1.0, camera="gate")
-
-
-@asynccontextmanager
-async def camera(*urls: str, fps: int = 10) -> AsyncIterator[CameraService]:
-    """A running camera with a synthetic scene and these workers."""
-    camera_key = CameraKey.generate("gate")
-    recipient, _ = Recipient.generate("custodian")
-    pipeline = Pipeline(
-        open_source(f"synthetic:?size=320x192&fps={fps}"),
-        BlurProtector(),
-        camera_key,
-        EpochRing(camera_key.camera_id, [recipient]),
-    )
-    addresses = tuple(WorkerAddress(url, f"edge-{n}") for n, url in enumerate(urls, 1))
-    options = ServiceOptions(
-        "gate", HttpOptions(listen=ListenAddress("127.0.0.1", 0)), edge=EdgeOptions(addresses, POOL)
-    )
-    stop = asyncio.Event()
-    ready: asyncio.Future[CameraService] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(run_service(pipeline, options, on_ready=ready.set_result, stop=stop))
-    try:
-        yield await asyncio.wait_for(ready, 60)
-    finally:
-        stop.set()
-        await asyncio.wait_for(running, 60)
 
 
 async def messages(service: CameraService, *kinds: str) -> dict[str, Any]:
@@ -78,7 +44,7 @@ async def messages(service: CameraService, *kinds: str) -> dict[str, Any]:
 
 
 async def test_boxes_and_tiles_reach_the_page_and_the_metrics_tell_of_the_workers() -> None:
-    async with ScriptedWorker() as a, ScriptedWorker() as b, camera(a.url, b.url) as service:
+    async with ScriptedWorker() as a, ScriptedWorker() as b, edge_camera(a.url, b.url) as service:
         found = await messages(service, "detections", "tiles")
         async with aiohttp.ClientSession() as http:
             async with http.get(service.url + "api/v1/state") as answer:
@@ -101,7 +67,7 @@ async def test_boxes_and_tiles_reach_the_page_and_the_metrics_tell_of_the_worker
 
 
 async def test_slow_workers_never_slow_the_camera_and_what_is_passed_over_is_counted() -> None:
-    async with ScriptedWorker(fixed_s=0.5) as a, camera(a.url, fps=25) as service:
+    async with ScriptedWorker(fixed_s=0.5) as a, edge_camera(a.url, fps=25) as service:
         assert service.edge is not None
         while service.edge.state().frames < 1:
             await asyncio.sleep(0.05)
@@ -116,7 +82,7 @@ async def test_slow_workers_never_slow_the_camera_and_what_is_passed_over_is_cou
 
 
 async def test_a_camera_whose_workers_are_away_runs_and_says_so() -> None:
-    async with camera("http://127.0.0.1:9") as service:
+    async with edge_camera("http://127.0.0.1:9") as service:
         async with asyncio.timeout(60):
             while service.pipeline.stats().frames_out < 10:
                 await asyncio.sleep(0.05)
