@@ -29,7 +29,9 @@ class SrtProgram(PipedProgram):
             message = "SRT: needs the ffmpeg program (this build of PyAV has no SRT); install ffmpeg"
             raise MissingDependency(message)
         if sends:
-            way = ["-f", "mpegts", "-probesize", "500000", "-i", "pipe:0", "-c", "copy", "-f", "mpegts", url]
+            # What comes is known: finding out its frame rate would take seconds.
+            quick = ["-probesize", "500000", "-analyzeduration", "100000", "-fpsprobesize", "0"]
+            way = ["-f", "mpegts", *quick, "-i", "pipe:0", "-c", "copy", "-f", "mpegts", url]
         else:
             way = ["-probesize", "500000", "-i", url, "-c", "copy", "-flush_packets", "1"]
             way += ["-f", "mpegts", "pipe:1"]

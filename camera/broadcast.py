@@ -113,6 +113,18 @@ class Subscription:
             self._forget()
             self._changed.notify_all()
 
+    def skip_to_newest_start(self) -> None:
+        """Forget what is queued before the newest segment start; all of it, if there is none."""
+        with self._changed:
+            starts = [place for place, (unit, _) in enumerate(self._queue) if unit.starts_segment]
+            if not starts:
+                self._forget()
+            for _ in range(starts[-1] if starts else 0):
+                _, size = self._queue.popleft()
+                self._bytes -= size
+                self._skipped += 1
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Take no more units; what is queued can still be read."""
         with self._changed:

@@ -49,6 +49,12 @@ class GopQueue:
         self._ready.clear()
         self._subscription.skip_to_next_start()
 
+    def skip_to_newest_start(self) -> None:
+        """Forget what waits before the newest segment."""
+        self._held.clear()
+        self._ready.clear()
+        self._subscription.skip_to_newest_start()
+
     def _hold(self, unit: SealedUnit) -> None:
         if unit.starts_segment:
             self._held = []  # units of a segment that lost its end

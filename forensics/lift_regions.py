@@ -33,7 +33,7 @@ class RegionPictures:
         self._last_us = 0
 
     def composed(self, view: SegmentView, opened: OpenedSegment, evidence: SegmentEvidence) -> OpenedSegment:
-        """The segment with one video stream in the place of its regions; without sound, which has another clock.
+        """The segment with one video stream in the place of its regions, and no sound.
 
         Args:
             view: the segment's units.

@@ -127,8 +127,8 @@ class LibavOutput:
         self._broadcast.unsubscribe(self._subscription)
 
     def _next_start(self) -> SealedUnit | None:
-        """The next unit that a stream can begin with; what is older is of no use to a new connection."""
-        self._units_in.skip_to_next_start()
+        """The newest unit that a stream can begin with; what is older is of no use to a new connection."""
+        self._units_in.skip_to_newest_start()
         while not self._stop.is_set() and not self._subscription.ended:
             unit = self._units_in.get(_TICK_S)
             if unit is not None and unit.starts_segment:

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from analytics.piped_program import PipedProgram
 
+PROGRAM = Path(__file__).with_name("rtsp_child.py")
 _MAX_REASON_BYTES = 400
 
 
@@ -18,8 +20,8 @@ class RtspProgram(PipedProgram):
 
     def __init__(self, url: str) -> None:
         """Start it; whether the server answers is known when bytes flow."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "camera.outputs.rtsp_child"],
+        process = subprocess.Popen(  # noqa: S603  # our own program
+            [sys.executable, "-I", str(PROGRAM)],  # alone: importing the camera takes a second of computing
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -144,3 +144,20 @@ def test_skipping_on_request_goes_on_with_the_next_start() -> None:
     publish(broadcast, units[2:])
     assert drain(subscription) == [3, 4]
     assert wait_until(lambda: broadcast.idle_s is not None)
+
+
+def test_a_reader_that_comes_back_goes_on_with_the_newest_segment_that_waits() -> None:
+    broadcast = Broadcast()
+    subscription = broadcast.subscribe("publisher")
+    units = stream("KppKpKpKp")
+    publish(broadcast, units[:7])
+    subscription.skip_to_newest_start()
+    assert drain(subscription) == [5, 6]
+    assert subscription.stats().skipped_units == 5
+    subscription.skip_to_newest_start()  # nothing waits, and the reader is in the middle of a segment
+    publish(broadcast, units[7:])
+    assert drain(subscription) == [7, 8]
+    publish(broadcast, stream("pp"))
+    subscription.skip_to_newest_start()  # what waits begins nowhere
+    publish(broadcast, stream("pKp"))
+    assert drain(subscription) == [1, 2]
