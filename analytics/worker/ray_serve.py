@@ -12,6 +12,7 @@ the replicas too. gRPC is not served here.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def application(
         MissingDependency: ray[serve] is not installed.
     """
     try:
-        from ray import serve  # noqa: PLC0415  # an extra
+        serve: Any = importlib.import_module("ray.serve")
     except ImportError as error:
         message = "workers on Ray Serve need the extra 'serve': pip install 'veilcam[serve]'"
         raise MissingDependency(message) from error
@@ -94,13 +95,12 @@ class Replica:
         )
         self._engine.start()
         self._engine.wait_ready_here()
+        self._response: Any = importlib.import_module("starlette.responses").Response
         token = find_token(Path(token_file), {}) if token_file is not None else None
         self._api = RestApi(self._engine, token, options.limits)
 
     async def __call__(self, request: Any) -> Any:  # noqa: ANN401
         """Answer one HTTP request (Starlette's classes, which Ray Serve brings)."""
-        from starlette.responses import Response  # noqa: PLC0415
-
         method, headers = request.method, request.headers
         path = request.scope.get("raw_path", request.url.path.encode()).decode("ascii", "replace")
         peer = request.client.host if request.client is not None else ""
@@ -112,7 +112,7 @@ class Replica:
                 if body is None
                 else await self._api.reply(method, path, headers, body, peer)
             )
-        return Response(reply.body, reply.status, dict(reply.headers), reply.content_type)
+        return self._response(reply.body, reply.status, dict(reply.headers), reply.content_type)
 
     def check_health(self) -> None:
         """Ray replaces a replica for which this raises.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import re
 import socket
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from analytics import DetectorConfig, load_detector
+from analytics.worker.ray_serve import application
 from tests.analytics.clips import TINY_YOLOX, red_square
 from tests.analytics.serving_worker import jpeg
 
@@ -33,11 +38,8 @@ TILE = red_square(64, 32, 32, (150, 90))
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    import ray  # noqa: PLC0415  # an extra
-    from ray import serve  # noqa: PLC0415
-
-    from analytics.worker.ray_serve import application  # noqa: PLC0415
-
+    ray: Any = importlib.import_module("ray")
+    serve: Any = importlib.import_module("ray.serve")
     token = tmp_path_factory.mktemp("ray") / "token"
     token.write_text(TOKEN)
     with socket.socket() as probe:
@@ -79,3 +81,13 @@ def test_many_requests_are_shared_by_the_replicas(address: str) -> None:
 
     with ThreadPoolExecutor(4) as callers:
         assert len(set(callers.map(ask, range(24)))) == 1
+    asked_of = {}
+    for _ in range(20):  # each answer is one replica's own counters
+        request = urllib.request.Request(f"http://{address}/metrics", headers=HEADERS)
+        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310  # http, as written
+            text = answer.read().decode()
+        (born,) = re.findall(r"^process_start_time_seconds (\S+)", text, re.MULTILINE)
+        served = re.findall(r'requests_total\{model="detector",outcome="ok"\} (\S+)', text)
+        asked_of[born] = float(served[0]) if served else 0
+    assert len(asked_of) == 2
+    assert all(count > 0 for count in asked_of.values())
