@@ -60,8 +60,8 @@ class WorkerAddress:
             message = f"worker {shown_url(self.url)}: expected http[s]:// or grpc[s]://HOST:PORT"
             raise UsageError(message)
         if not self.name:
-            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-            object.__setattr__(self, "name", re.sub(r"[\[\]]", "", f"{host}:{port}" if port else host)[:64])
+            host = re.sub(r"[^A-Za-z0-9._-]+", "-", parts.hostname).strip("-._")[:58]
+            object.__setattr__(self, "name", f"{host}:{port}" if port else host)
         if not _NAME.fullmatch(self.name) or self.name == LOCAL:
             message = f"worker name {self.name[:64]!r}: expected letters, digits and . _ : -, not {LOCAL!r}"
             raise UsageError(message)

@@ -24,7 +24,9 @@ class RestChannel:
     def __init__(self, base_url: str, *, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         """Nothing is connected yet; the first call does."""
         self._base = base_url.rstrip("/") + "/v2"
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"Accept-Encoding": "identity"}  # Triton compresses whenever it may
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 

@@ -1,0 +1,167 @@
+"""The pool's connections against real workers: REST and gRPC, in the open and over mutual TLS."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from analytics.detector import DetectorConfig, load_detector
+from analytics.elf.types import Tile
+from analytics.oip.messages import ModelMetadata, TensorSpec
+from analytics.pool import EdgeWorkers, WorkerAddress
+from analytics.pool.connect import open_transport
+from analytics.pool.tiles import CutTile
+from analytics.pool.transport import Request
+from analytics.pool.yolox_transport import YoloxSpec
+from analytics.worker.options import TlsFiles
+from analytics.worker.server import Worker
+from base.access import AccessToken
+from base.errors import Malformed, PeerError, UsageError
+from tests.analytics.clips import TINY_YOLOX, red_square
+from tests.analytics.serving_worker import serving_worker
+from tests.support.authority import make_certificate, openssl
+
+TOKEN = "correct-horse-battery"
+EXTENSIONS = "basicConstraints=CA:FALSE\nsubjectAltName=IP:127.0.0.1,DNS:localhost\n"
+PICTURE = red_square(32, 16, 32, (96, 64))
+TILE = CutTile(Tile(0, 0, 96, 64, "w"), PICTURE)
+REQUEST = Request(TILE, 95, 20.0, "gate", 0.9)
+
+
+def addresses(worker: Worker, secure: bool = False) -> dict[str, WorkerAddress]:
+    s = "s" if secure else ""
+    host = urlsplit(worker.url).netloc
+    return {
+        "rest": WorkerAddress(f"http{s}://{host}", "rest"),
+        "grpc": WorkerAddress(f"grpc{s}://{worker.grpc_address}", "grpc"),
+        "rest raw": WorkerAddress(f"http{s}://{host}", "rest-raw", kind="yolox", model="raw"),
+        "grpc raw": WorkerAddress(f"grpc{s}://{worker.grpc_address}", "grpc-raw", kind="yolox", model="raw"),
+    }
+
+
+@pytest.mark.parametrize("form", ["rest", "grpc", "rest raw", "grpc raw"])
+async def test_every_form_finds_what_the_detector_finds_here(form: str) -> None:
+    any_size = "raw" not in form  # the file declares 64x64, which the raw form is served at
+    config = DetectorConfig(min_score=0.9, any_size=any_size)
+    expected = load_detector(TINY_YOLOX, config).detect(PICTURE)
+    async with serving_worker() as worker:
+        transport = open_transport(addresses(worker)[form])
+        try:
+            assert await transport.is_ready()
+            served = await transport.describe()
+            answer = await transport.infer(REQUEST)
+            assert served.names == expected.names
+            assert np.allclose(np.sort(answer.found.boxes_xyxy, 0), np.sort(expected.boxes_xyxy, 0), atol=1.0)
+            assert transport.body_bytes(REQUEST) > 500
+            if any_size:
+                assert answer.busy_s is not None
+                assert 0 < answer.busy_s < 5
+        finally:
+            await transport.close()
+
+
+async def test_a_worker_that_lacks_the_model_says_so() -> None:
+    async with serving_worker() as worker:
+        for form in ("rest", "grpc"):
+            address = dataclasses.replace(addresses(worker)[form], model="other")
+            transport = open_transport(address)
+            with pytest.raises(PeerError):
+                await transport.describe()
+            await transport.close()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """worker.pem and client.pem with keys under one root.pem."""
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificate(folder, "worker", "/CN=worker", EXTENSIONS)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", *key, "-keyout", folder / "client.key", "-out", folder / "client.csr", "-subj", "/CN=gate")
+    by = ("-CA", folder / "root.pem", "-CAkey", folder / "root.key", "-CAcreateserial")
+    openssl("x509", "-req", "-in", folder / "client.csr", *by, "-days", "20", "-out", folder / "client.pem")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["rest", "grpc"])
+async def test_mutual_tls_and_a_token_open_a_worker_and_nothing_less_does(
+    form: str, certificates: Path
+) -> None:
+    files = TlsFiles(certificates / "worker.pem", certificates / "worker.key", certificates / "root.pem")
+    async with serving_worker(tls=files, token=AccessToken(TOKEN)) as worker:
+        plain = dataclasses.replace(addresses(worker, secure=True)[form], ca_file=certificates / "root.pem")
+        client = certificates / "client.pem", certificates / "client.key"
+        known = dataclasses.replace(plain, cert_file=client[0], key_file=client[1])
+        good = dataclasses.replace(known, token=TOKEN)
+        for address, opens in (
+            (good, True),
+            (known, False),
+            (dataclasses.replace(plain, token=TOKEN), False),
+        ):
+            transport = open_transport(address)
+            try:
+                if opens:
+                    await transport.describe()
+                    assert len((await transport.infer(REQUEST)).found)
+                else:
+                    with pytest.raises(PeerError):
+                        await transport.describe()
+            finally:
+                await transport.close()
+        assert TOKEN not in repr(good)
+
+
+async def test_a_pool_uses_workers_of_every_form_at_once() -> None:
+    async with serving_worker() as worker:
+        shared = EdgeWorkers(list(addresses(worker).values()))
+        await shared.start(wait_s=30)
+        try:
+            states = {state.name: (state.state, state.error) for state in shared.states()}
+            assert states == {name: ("closed", "") for name in ("rest", "grpc", "rest-raw", "grpc-raw")}, (
+                states
+            )
+        finally:
+            await shared.close()
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "fits"),
+    [
+        ((1, 3, 416, 416), (1, 3549, 85), True),
+        ((1, 3, -1, -1), (1, -1, 85), True),
+        ((-1, 3, 640, 640), (-1, 8400, 85), True),
+        ((1, 3, 416, 400), (1, 3549, 85), False),
+        ((1, 1, 416, 416), (1, 3549, 85), False),
+        ((3, 416, 416), (3549, 85), False),
+        ((1, 3, 8192, 8192), (1, 10, 85), False),
+    ],
+)
+def test_only_a_network_like_yolox_is_taken_for_one(
+    shape: tuple[int, ...], output: tuple[int, ...], fits: bool
+) -> None:
+    metadata = ModelMetadata(
+        "m", "onnx", (TensorSpec("images", "FP32", shape),), (TensorSpec("output", "FP32", output),)
+    )
+    if fits:
+        assert len(YoloxSpec.read(metadata).names) == 80
+    else:
+        with pytest.raises(Malformed):
+            YoloxSpec.read(metadata)
+
+
+@pytest.mark.parametrize(
+    "url", ["edge", "ftp://edge", "http://", "http://a:b@edge", "http://edge:99999", "http://edge/?a=1"]
+)
+def test_addresses_that_cannot_be_meant_are_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="worker"):
+        WorkerAddress(url)
+
+
+def test_a_name_is_made_of_host_and_port() -> None:
+    assert WorkerAddress("https://edge-1.lan:8443").name == "edge-1.lan:8443"
+    assert WorkerAddress("http://[::1]:8500").name.endswith(":8500")
+    with pytest.raises(UsageError, match="local"):
+        WorkerAddress("http://edge", "local")
