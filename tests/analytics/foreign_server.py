@@ -33,7 +33,7 @@ _CONFIG = """
 backend: "python"
 max_batch_size: 0
 input [{{ name: "images" data_type: TYPE_FP32 dims: [1, 3, {side}, {side}] }}]
-output [{{ name: "output" data_type: TYPE_FP32 dims: [1, -1, -1] }}]
+output [{{ name: "output" data_type: TYPE_FP32 dims: [1, -1, 7] }}]
 """
 # DLPack rather than as_numpy(): Triton's back end was built for numpy 1
 _MODEL = """
@@ -52,6 +52,7 @@ class TritonPythonModel:
         for request in requests:
             images = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "images"))
             (raw,) = self.session.run(None, {{"images": images}})
+            raw[..., 4:] = raw[..., 4:].clip(0, 1)  # the exports end in a sigmoid
             answers.append(pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("output", raw)]))
         return answers
 """

@@ -6,12 +6,16 @@ import urllib.request
 
 import numpy as np
 import onnxruntime
+import pytest
 import tritonclient.grpc
 import tritonclient.http
 
+from analytics.elf.types import Policy
 from analytics.oip import InferRequest, RequestedOutput, Tensor, rest
+from analytics.pool import EdgeWorkers, Pool, PoolOptions, WorkerAddress
 from tests.analytics.clips import ASSETS, red_square
 from tests.analytics.foreign_server import ForeignServer
+from tests.support.edge_worker import frame_of
 
 
 def network_input(left: int, top: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -71,3 +75,27 @@ def test_any_size_is_served_at_any_size(foreign_triton: ForeignServer) -> None:
             given.set_data_from_numpy(images)
             answer = client.infer("yolox", [given]).as_numpy("output")
             assert answer.shape == (1, 12 * 20 + 6 * 10 + 3 * 5, 7)
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+@pytest.mark.parametrize("model", ["yolox", "yolox-64"])
+async def test_the_cameras_pool_detects_on_triton(
+    foreign_triton: ForeignServer, scheme: str, model: str
+) -> None:
+    address = foreign_triton.http if scheme == "http" else foreign_triton.grpc
+    workers = EdgeWorkers([WorkerAddress(f"{scheme}://{address}", "triton", "yolox", model)])
+    pool = Pool(workers, PoolOptions(deadline_s=20, policy=Policy(look="any")))
+    await pool.start(wait_s=20)
+    try:
+        assert workers.class_names == ("class_0", "class_1")
+        for step in range(3):
+            result = await pool.detect(frame_of([(64, 32, 128, 96)], (256, 128)), step)
+            assert result.failed == result.late == result.missing == 0
+            found = result.detections
+            sure = found.boxes_xyxy[found.scores > 0.9]  # white; the grey of a tile's padding is 0.6
+            assert len(sure) > 0
+            assert (sure.min(0)[:2] >= [60, 28]).all()
+            assert (sure.max(0)[2:] <= [132, 100]).all()
+    finally:
+        await pool.close()
+        await workers.close()
