@@ -37,7 +37,7 @@ def ours(
     """Groups that are cheaper together, shared out by finish time."""
     frame_px = frame_wh[0] * frame_wh[1]
     benches = [Bench.of(worker, POLICY, frame_px, POLICY.bytes_per_pixel) for worker in workers]
-    cut = Cut(frame_wh, POLICY.stride, tile_in_pixels(benches), frame_px)
+    cut = Cut(frame_wh, POLICY.stride, POLICY.align, tile_in_pixels(benches), frame_px)
     idle = [bench.busy_s for bench in benches]
     if turns:
         turns.begin(benches)
@@ -145,7 +145,7 @@ def padded(clip: Clip, index: int, pad: float) -> Boxes:
     found = clip.frames[index]
     boxes = found.boxes_xyxy[found.scores >= TRUTH_SCORE].astype(np.float64)
     high = np.array(clip.frame_wh, np.float64)
-    low_xy = np.floor(np.maximum(boxes[:, :2] - pad, 0))
+    low_xy = np.floor(np.maximum(boxes[:, :2] - pad, 0) / POLICY.align) * POLICY.align
     return np.concatenate([low_xy, np.ceil(np.minimum(boxes[:, 2:] + pad, high))], 1)
 
 
@@ -203,9 +203,7 @@ def main() -> None:
         for index, speed in enumerate(arguments.capacities)
     ]
     print(f"{sum(len(clip.frames) for clip in clips)} frames, capacities {arguments.capacities} Mpixel/s")
-    print(
-        f"{'scheme':24s} {'finish ms':>9s} {'p95':>7s} {'pixels %':>8s} {'whole %':>8s} {'busy %':>6s} {'sums %':>6s}"
-    )
+    print(f"{'scheme':24s} finish ms      p95 pixels %  whole % busy % sums %")
     for name, scheme in SCHEMES:
         print(f"{name:24s} {measure(scheme, clips, workers, arguments.pad, arguments.least)}", flush=True)
 

@@ -4,8 +4,8 @@
     python bench/elf_predictors.py clip.jsonl other.jsonl
 
 What a detector found in every whole frame stands for what is there. Each frame is planned, the planner is
-told only what its tiles (and looks) would have shown, and it is counted whether the boxes of the frame lie whole
-within one tile. ``known`` counts only objects that were in the last result that the planner was told.
+told only what its tiles (and looks) would have shown, and it is counted whether the boxes of the frame lie
+whole within one tile. ``known`` counts only objects that were in the last result that the planner was told.
 No picture is needed, so what a detector finds in a tile is taken to be what it finds in the whole frame.
 """
 
@@ -112,12 +112,10 @@ class Figures:
     looks: int = 0
 
     def row(self) -> str:
-        """Recall of known objects and of all, in percent; sent pixels without and with looks, of the frame."""
-        tiles = self.pixel_share / max(self.frames, 1)
-        return (
-            f"{100 * self.known_whole / max(self.known, 1):7.2f} {100 * self.whole / max(self.boxes, 1):7.2f} "
-            f"{100 * tiles:6.1f} {100 * (tiles + 0.25 * self.looks / max(self.frames, 1)):6.1f}"
-        )
+        """Recall of known objects and of all; sent pixels without and with looks; all in percent."""
+        known, all_boxes = self.known_whole / max(self.known, 1), self.whole / max(self.boxes, 1)
+        tiles, looks = self.pixel_share / max(self.frames, 1), 0.25 * self.looks / max(self.frames, 1)
+        return f"{100 * known:7.2f} {100 * all_boxes:7.2f} {100 * tiles:6.1f} {100 * (tiles + looks):6.1f}"
 
 
 def run(clip: Clip, planner: Planner, lag: int, figures: Figures) -> None:

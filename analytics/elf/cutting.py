@@ -16,17 +16,18 @@ CUT_PX = 3.0  # in sent pixels: a box that ends so near to an inner border may g
 
 def tile_around(tile: Group, worker: str, cut: Cut) -> Tile:
     """The tile of a group: its objects in the middle, sides rounded up to the stride, within the frame."""
-    box, scale, stride = tile.box, tile.scale, cut.stride
-    left, width = _side(int(box[0]), int(box[2]), cut.frame_wh[0], scale, stride)
-    top, height = _side(int(box[1]), int(box[3]), cut.frame_wh[1], scale, stride)
+    box, scale = tile.box, tile.scale
+    left, width = _side(int(box[0]), int(box[2]), cut.frame_wh[0], scale, cut)
+    top, height = _side(int(box[1]), int(box[3]), cut.frame_wh[1], scale, cut)
     return Tile(left, top, width, height, worker, scale)
 
 
-def _side(low: int, high: int, limit: int, scale: float, stride: int) -> tuple[int, int]:
-    size = int(math.ceil((high - low) * scale / stride) * stride / scale + 1e-6)
+def _side(low: int, high: int, limit: int, scale: float, cut: Cut) -> tuple[int, int]:
+    size = int(math.ceil((high - low) * scale / cut.stride) * cut.stride / scale + 1e-6)
     if size >= limit:
         return 0, limit
-    start = (low + high - size) >> 1  # holds low and high, since size >= high - low
+    spare = size - (high - low)  # half of it before, in whole steps, so that the start stays aligned
+    start = low - spare // 2 // cut.align * cut.align
     if start < 0:
         return 0, size
     return (start if start + size <= limit else limit - size), size

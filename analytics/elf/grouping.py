@@ -18,6 +18,7 @@ class Cut:
 
     frame_wh: tuple[int, int]
     stride: int
+    align: int  # boxes begin at multiples of it, and so do tiles
     tile_px: float  # what a further tile costs, as pixels
     largest_px: float  # no worker may see a tile of more frame pixels
 

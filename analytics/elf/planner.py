@@ -252,9 +252,10 @@ class Planner:
         return slots[~gone], boxes[~gone], spread[~gone]
 
     def _within(self, boxes: Boxes) -> Boxes:
-        """In whole pixels, cut to the frame, at least one pixel each."""
+        """In whole pixels, cut to the frame, at least one pixel each, begun at multiples of ``align``."""
         high = np.array(self._frame_wh, np.float64)
-        low = np.minimum(np.floor(np.maximum(boxes[:, :2], 0)), high - 1)
+        align = self._policy.align
+        low = np.floor(np.clip(boxes[:, :2], 0, high - 1) / align) * align
         return np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
 
     def _scales(self, sides: Boxes) -> Numbers:
@@ -266,7 +267,7 @@ class Planner:
 
     def _cut(self, benches: Sequence[Bench]) -> Cut:
         largest = max(bench.room_px for bench in benches)
-        return Cut(self._frame_wh, self._policy.stride, tile_in_pixels(benches), largest)
+        return Cut(self._frame_wh, self._policy.stride, self._policy.align, tile_in_pixels(benches), largest)
 
     def _frame_plan(
         self, shared: Shared, benches: Sequence[Bench], cut: Cut, look: Tile | None, wanted: _Wanted

@@ -121,6 +121,8 @@ class Policy:
         sweep_share: part of the frame's area that is sent at full size for its own sake with every frame, the
             longest unseen first: finds what is too small for the look. 0 turns it off.
         stride: sides of what is sent are multiples of it where the frame allows: the detector pads to it.
+        align: tiles begin at multiples of it where the frame allows, so that the detector's cells lie on the
+            same pixels as in the whole frame and it answers alike; a divisor of ``stride``.
         margin: pixels around every object that a detector needs to see it as it would in the whole frame.
         bytes_per_pixel: of a coded tile, until the pool has told better.
         max_tiles: in one frame.
@@ -136,7 +138,8 @@ class Policy:
     look_every: tuple[int, int] = (3, 12)
     sweep_share: float = 0.02
     stride: int = 32
-    margin: int = 16
+    align: int = 8
+    margin: int = 8
     bytes_per_pixel: float = 0.15
     max_tiles: int = 64
     min_side: int = 0
@@ -150,6 +153,9 @@ class Policy:
             raise UsageError(message)
         if not 1 <= self.look_every[0] <= self.look_every[1]:
             message = f"policy: expected look_every with 1 <= fewest <= most, got {self.look_every}"
+            raise UsageError(message)
+        if self.align < 1 or self.stride % self.align:
+            message = f"policy: expected an align that divides stride {self.stride}, got {self.align}"
             raise UsageError(message)
         if min(self.stride, self.max_tiles) < 1 or min(self.margin, self.min_side) < 0:
             raise UsageError(

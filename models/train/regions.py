@@ -37,16 +37,16 @@ class RegionTraining:
 
     boxes: tuple[Path, ...]  # JSON Lines of `veilcam detect` on the training clips
     out: Path
-    window: int = 6  # boxes of history
-    hidden: int = 24  # states of encoder and decoder
+    window: int = 5  # boxes of history
+    hidden: int = 16  # states of encoder and decoder
     horizons: tuple[int, ...] = (1, 2, 3)  # frames ahead
-    strides: tuple[int, ...] = (1, 2, 3, 5)  # speeds: every so many-th picture
+    strides: tuple[int, ...] = (1, 2, 3)  # speeds: every so many-th picture
     min_score: float = 0.3
     min_length: int = 4  # boxes of a track
-    steps: int = 6000
+    steps: int = 5000
     batch: int = 256
     learning_rate: float = 2e-3
-    jitter: float = 0.03  # detector noise added to histories, in parts of the size
+    jitter: float = 0.02  # detector noise added to histories, in parts of the size
     weight_iou: float = 1.0
     seed: int = 1
     threads: int = 1
