@@ -29,26 +29,10 @@ from base.access import AccessToken, ListenAddress
 from base.errors import UsageError
 from tests.analytics.clips import red_square
 from tests.analytics.serving_worker import ANY_PORT, OPTIONS, jpeg, serving_worker
-from tests.support.authority import make_certificate, openssl
 
 TOKEN = "correct-horse-battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PATH = "/v2/models/detector/infer"
-EXTENSIONS = "basicConstraints=CA:FALSE\nsubjectAltName=IP:127.0.0.1,DNS:localhost\n"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """worker.pem and client.pem with keys under one root.pem; stranger/client.pem under another."""
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificate(folder, "worker", "/CN=worker", EXTENSIONS)
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    openssl("req", *key, "-keyout", folder / "client.key", "-out", folder / "client.csr", "-subj", "/CN=gate")
-    by = ("-CA", folder / "root.pem", "-CAkey", folder / "root.key", "-CAcreateserial")
-    openssl("x509", "-req", "-in", folder / "client.csr", *by, "-days", "20", "-out", folder / "client.pem")
-    (folder / "stranger").mkdir()
-    make_certificate(folder / "stranger", "client", "/CN=gate", EXTENSIONS)
-    return folder
 
 
 def tls_of(folder: Path, *, mutual: bool) -> TlsFiles:
