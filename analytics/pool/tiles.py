@@ -15,6 +15,10 @@ from base.errors import MediaError, UsageError
 from base.frames import Plane, ProtectedFrame
 
 
+# Huffman tables of a tile's own: 16 % fewer bytes and 0.06 ms more at 96x160; 1 % and 2 ms at 768x576.
+OPTIMIZED_PIXELS = 65_536
+
+
 class CutTile:
     """One tile of one protected frame, as it is sent.
 
@@ -41,7 +45,9 @@ class CutTile:
             MediaError: the encoder refuses.
         """
         if self._jpeg is None:
-            done, data = cv2.imencode(".jpg", self.image_bgr_hwc, (cv2.IMWRITE_JPEG_QUALITY, quality))
+            optimize = int(self.pixels <= OPTIMIZED_PIXELS)
+            settings = (cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, optimize)
+            done, data = cv2.imencode(".jpg", self.image_bgr_hwc, settings)
             if not done:
                 message = f"tile of {self.tile.sent_wh}: cannot be coded as JPEG"
                 raise MediaError(message)

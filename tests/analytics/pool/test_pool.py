@@ -9,8 +9,10 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from analytics.elf.types import Policy
@@ -30,10 +32,10 @@ async def pool_of(
     *workers: ScriptedWorker,
     options: PoolOptions = OPTIONS,
     local: ShapeDetector | None = None,
-    more: Sequence[dict[str, object]] = (),
+    more: Sequence[dict[str, Any]] = (),
 ) -> AsyncIterator[Pool]:
     """A pool that has tried its workers; they are named w0, w1, ..."""
-    extra = [*more, *[{}] * (len(workers) - len(more))]
+    extra: list[dict[str, Any]] = [*more, *[{}] * (len(workers) - len(more))]
     addresses = [
         dataclasses.replace(WorkerAddress(worker.url, f"w{n}"), **extra[n])
         for n, worker in enumerate(workers)
@@ -127,7 +129,7 @@ async def test_the_cameras_own_detector_answers_what_no_worker_does() -> None:
         assert results[-1].sent_bytes == 0
 
 
-def with_output(name: str, array: np.ndarray) -> Callable[[InferRequest, InferResponse], InferResponse]:  # type: ignore[type-arg]
+def with_output(name: str, array: npt.NDArray[Any]) -> Callable[[InferRequest, InferResponse], InferResponse]:
     """A lie about one output."""
 
     def twist(_asked: InferRequest, answer: InferResponse) -> InferResponse:
@@ -213,7 +215,7 @@ async def test_no_worker_sees_more_of_a_frame_than_the_policy_allows_even_when_o
 
 async def test_only_a_trusted_worker_gets_the_look_at_the_whole_frame() -> None:
     options = PoolOptions(deadline_s=DEADLINE_S, policy=Policy(look="trusted", look_every=(2, 2)))
-    more = [{"max_share": 0.6}, {"trusted": True}]
+    more: list[dict[str, Any]] = [{"max_share": 0.6}, {"trusted": True}]
     async with (
         ScriptedWorker() as a,
         ScriptedWorker() as b,
