@@ -16,8 +16,9 @@ from typing import Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
+from aiohttp.http_exceptions import HttpProcessingError
 
-from base.connections import ConnectionGate
+from analytics.connections import ConnectionGate
 from base.errors import VeilError
 from camera.access import AccessToken, ListenAddress, RateLimiter, is_loopback_host, require_safe
 from camera.page import load_page
@@ -30,6 +31,7 @@ from camera.webrtc.offer import MAX_SDP_BYTES
 
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("camera.access_log")
+protocol_logger = logging.getLogger("camera.http.protocol")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -124,6 +126,7 @@ class HttpServer:
             self.app,
             access_log=access_logger,
             access_log_class=AccessLogger,
+            logger=protocol_logger,
             keepalive_timeout=self._options.header_timeout_s,
             lingering_time=LINGER_S,
             shutdown_timeout=SHUTDOWN_S,
@@ -169,8 +172,17 @@ class HttpServer:
             return await handler(request)
         except web.HTTPException as error:
             return _as_problem(error)
+        except web.RequestPayloadError:
+            return problem(400, "the body is not what its header says", code="bad-body")
 
     def _refuse(self, request: web.Request) -> web.Response | None:
+        if request.headers.get("Content-Encoding", "identity") != "identity":  # nobody needs it; bombs do
+            return problem(
+                415,
+                "bodies are taken as they are, without Content-Encoding",
+                code="content-encoding",
+                headers={"Accept-Encoding": "identity"},
+            )
         if request.path.startswith(INGEST):
             return self._refuse_ingest(request)
         if self._options.token is None and not _is_own_page(request):
@@ -246,6 +258,19 @@ class HttpServer:
         if request.headers.get("If-None-Match") == file.etag:
             return web.Response(status=304, headers=headers)
         return web.Response(body=file.data, content_type=file.content_type, charset="utf-8", headers=headers)
+
+
+class _NoBadRequests(logging.Filter):
+    """What is no HTTP, or breaks off, gets no line: aiohttp would log it, and there may be a token in it."""
+
+    _THEIRS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        return not (record.exc_info and isinstance(record.exc_info[1], self._THEIRS))
+
+
+protocol_logger.addFilter(_NoBadRequests())
 
 
 class AccessLogger(AbstractAccessLogger):

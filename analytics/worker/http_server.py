@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from analytics.connections import ConnectionGate
 from analytics.worker.rest_api import Reply, RestApi, too_busy
 from base.access import ListenAddress
-from base.connections import ConnectionGate
 from base.errors import PeerError
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from base.connections import REFUSAL
+from analytics.connections import REFUSAL
 from tests.support.serving import Serving, serving
 from tests.support.stand_in import StandInCamera
 
