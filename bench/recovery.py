@@ -85,7 +85,7 @@ class Ledger:
 
 
 class Ticker:
-    """How long the process stood still at most: libav must not keep Python's lock while a camera is silent."""
+    """How long the process stood still at most: libav must not keep the global lock while a camera hangs."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
