@@ -46,7 +46,7 @@ def parse_canonical(data: bytes) -> JsonValue:
         )
         canonical = canonical_json(value)
     except (ValueError, RecursionError) as error:  # ValueError covers bad UTF-8, bad JSON and UsageError
-        message = "canonical JSON: not a document of the allowed subset"
+        message = "not a canonical JSON document: another kind of file, or it was changed"
         raise Malformed(message) from error
     if canonical != data:
         message = "canonical JSON: valid, but not the canonical spelling"

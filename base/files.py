@@ -17,7 +17,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, mode: int = 0o644, replace: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary neighbour of ``path`` for writing; rename it to ``path`` on success.
 
     The content reaches the disk (fsync of file and folder) before the name does. On
@@ -30,7 +30,7 @@ def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        give_name(temporary, path, replace=replace)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
@@ -39,9 +39,13 @@ def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     sync_folder(path.parent)
 
 
-def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write ``data`` to ``path`` so that a reader or a power cut never sees a part of it."""
-    with atomic_file(path, mode=mode) as file:
+def atomic_write(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
+    """Write ``data`` to ``path`` so that a reader or a power cut never sees a part of it.
+
+    Raises:
+        FileExistsError: not ``replace``, and the name is taken.
+    """
+    with atomic_file(path, mode=mode, replace=replace) as file:
         file.write(data)
 
 
@@ -52,6 +56,28 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def give_name(temporary: Path, path: Path, *, replace: bool) -> None:
+    """Rename a finished file; without ``replace`` only if nothing has the name, whoever else tries at once.
+
+    Raises:
+        FileExistsError: something has it.
+        OSError: the disk refuses.
+    """
+    if replace:
+        temporary.replace(path)
+        return
+    try:
+        path.hardlink_to(temporary)  # the one call that names a file and never takes a name away
+    except FileExistsError:
+        raise
+    except OSError:  # USB sticks (FAT) have no links: then two at once can still meet
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
 
 
 @contextmanager

@@ -69,6 +69,8 @@ class CaseOptions:
 def recordings_in(paths: Sequence[Path]) -> list[Path]:
     """The recordings that ``paths`` name: files as they are, folders with all recordings below them, sorted.
 
+    Links in folders are passed over.
+
     Raises:
         UsageError: a path does not exist, or there is no recording at all.
     """
@@ -76,7 +78,7 @@ def recordings_in(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             inside = (each for each in path.rglob("*") if each.suffix.lower() in RECORDINGS)
-            found += sorted(each for each in inside if each.is_file() and not each.name.startswith("."))
+            found += sorted(each for each in inside if _is_recording(each))
         elif path.is_file():
             found.append(path)
         else:
@@ -86,6 +88,11 @@ def recordings_in(paths: Sequence[Path]) -> list[Path]:
         message = f"no recording there; expected files that end in {', '.join(sorted(RECORDINGS))}"
         raise UsageError(message)
     return list(dict.fromkeys(found))
+
+
+def _is_recording(path: Path) -> bool:
+    """A file of its own: a link may point anywhere, and what it names would be copied and handed over."""
+    return path.is_file() and not path.is_symlink() and not path.name.startswith(".")
 
 
 def run_case(
@@ -371,6 +378,7 @@ def check_bundle(path: Path, advance: Advance | None = None) -> BundleCheck:
             problems.append(f"{name}: changed")
         if advance is not None:
             advance((number + 1) / len(stated))
+    problems += [f"{name}: a link, or no file at all" for name in folder.oddities()]
     problems += [f"{name}: not in the list" for name in sorted(here.keys() - stated.keys())]
     return BundleCheck(len(stated), hashlib.sha256(sums).hexdigest(), tuple(problems))
 

@@ -100,6 +100,10 @@ class CaseFolder:
             raise MediaError(message) from error
 
     def _is_foreign(self) -> bool:
+        """Not empty, and not made by us. Links are foreign: files behind them would be written and removed."""
+        parts = [self.path / name for name in FOLDERS]
+        if any(part.is_symlink() or (part.exists() and not part.is_dir()) for part in parts):
+            return True
         return any(self.path.iterdir()) and not (self.path / ".work").is_dir()
 
     @contextmanager
@@ -165,6 +169,14 @@ class CaseFolder:
             if path.is_file() and path.relative_to(self.path).parts[0] != ".work"
         ]
         return [path for path in found if path.name not in (SUMS, STAMP) or path.parent != self.path]
+
+    def oddities(self) -> list[str]:
+        """Names of what is neither a file nor a folder of the case's own: links, pipes, devices."""
+        everything = (
+            path for path in sorted(self.path.rglob("*")) if path.parts[len(self.path.parts)] != ".work"
+        )
+        odd = (path for path in everything if path.is_symlink() or not (path.is_file() or path.is_dir()))
+        return [self.relative(path) for path in odd]
 
     def sums(self, known: dict[str, str] | None = None) -> bytes:
         """The content of SHA256SUMS; ``known`` saves hashing again what was hashed by this run."""

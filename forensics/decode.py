@@ -237,7 +237,7 @@ class _Job:
         }
         opening.finish("opened" if output is not None else "nothing opened", facts)
         outputs = (*((tiles_path(self._out),) if has_tiles else ()), *((self._out,) if output else ()))
-        folder.publish((report_path(self._out), *outputs))
+        folder.publish((report_path(self._out), *outputs), overwrite=self._options.overwrite)
         return report
 
     def _extraction(

@@ -102,7 +102,7 @@ def issue_grant(
     consent = consent or Consent()
     facts = request_facts(request)
     try:
-        _check(request, camera, consent, ledger.now_us())
+        _check(request, camera, consent, max(ledger.now_us(), ledger.newest_us()))
         record_event(
             ledger, EventKind.GRANT_ISSUING, {**facts, **_issuing_facts(identities, issuer, consent)}
         )
@@ -125,10 +125,11 @@ def issue_grant(
     return IssuedGrant(grant, tuple(collection.sources), collection.num_outside, tuple(collection.notes))
 
 
-def write_grant(issued: IssuedGrant, out: Path, ledger: Ledger) -> str:
+def write_grant(issued: IssuedGrant, out: Path, ledger: Ledger, *, overwrite: bool = False) -> str:
     """Record that the grant exists, then give it its name; returns the SHA-256 of the file.
 
     Raises:
+        UsageError: not ``overwrite``, and the name is taken; the ledger then names a grant that nobody has.
         VeilError: the ledger cannot be written; then there is no file.
     """
     data = bytes(issued.grant)
@@ -145,7 +146,11 @@ def write_grant(issued: IssuedGrant, out: Path, ledger: Ledger) -> str:
         "to": json_time(terms.span_us[1]),
     }
     record_event(ledger, EventKind.GRANT_ISSUED, facts)
-    atomic_write(out, data, mode=GRANT_MODE)
+    try:
+        atomic_write(out, data, mode=GRANT_MODE, replace=overwrite)
+    except FileExistsError as error:
+        message = f"{out}: exists already; it is left as it is"
+        raise UsageError(message) from error
     return digest
 
 

@@ -15,7 +15,9 @@ line; the next writer cuts it off and records that it did (`repair`).
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -53,6 +55,9 @@ __all__ = [
 Clock = Callable[[], int]
 """Returns the time in Unix microseconds."""
 
+_TIME_AT_END = re.compile(rb'"time":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)","v":\d+\}$')
+_TAIL_BYTES = 64
+_UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_TIME_US = 253_402_300_799_999_999  # the end of the year 9999
 
 
@@ -77,10 +82,13 @@ class Past:
     """What a guard may ask before an entry is written, while nobody else can write.
 
     Attributes:
-        now_us: the time, Unix microseconds; never before the last entry's, so that a clock set back gives
-            no expired grant a second life.
+        clock_us: what the clock shows, Unix microseconds.
+        now_us: the time to go by: never before that of any entry, so that a clock set back gives no expired
+            grant a second life. Not of the last entry alone: the attempt that is refused is an entry too, and
+            bears the time of the clock that was set back.
     """
 
+    clock_us: int
     now_us: int
     _file: LedgerFile
 
@@ -115,6 +123,17 @@ class Ledger:
         """Return the ledger's time, Unix microseconds."""
         return self._clock()
 
+    def newest_us(self) -> int:
+        """Return the latest time that any entry bears; 0 without a ledger.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if not self.path.exists():
+            return 0
+        with LedgerFile(self.path, writable=False) as file:
+            return _newest_us(file)
+
     def append(
         self, kind: str | EventKind, body: Mapping[str, JsonValue], *, guard: Guard | None = None
     ) -> LedgerEntry:
@@ -140,7 +159,8 @@ class Ledger:
             key = load_or_make(self.path, is_new=file.num_bytes == 0)
             last = self._repair_tail(file, _signed_by(key, last), torn, key)
             if guard is not None:
-                guard(Past(max(self._clock(), last.time_us if last else 0), file))
+                clock_us = self._clock()
+                guard(Past(clock_us, max(clock_us, _newest_us(file)), file))
             return self._write(file, last, name, body, key)
 
     def _repair_tail(
@@ -183,6 +203,22 @@ class Ledger:
         LedgerEntry.parse(line)  # what is not read back must not be written: the next writer would refuse it
         file.append(line + b"\n")
         return entry
+
+
+def _newest_us(file: LedgerFile) -> int:
+    """The latest time that any line states, read from its end: parsing a million entries takes a minute."""
+    newest = b""
+    for line, _ in file.lines(MAX_ENTRY_BYTES):
+        found = _TIME_AT_END.search(line, max(0, len(line) - _TAIL_BYTES))
+        if found is not None and found[1] > newest:  # ISO times of one form sort like what they mean
+            newest = found[1]
+    if not newest:
+        return 0
+    try:
+        return (dt.datetime.fromisoformat(newest.decode("ascii")) - _UNIX) // dt.timedelta(microseconds=1)
+    except ValueError as error:
+        message = "ledger: an entry bears a time that there is not; run veilcam audit verify"
+        raise AuthenticationFailed(message) from error
 
 
 def _signed_by(key: SignerKey, entry: LedgerEntry | None) -> LedgerEntry | None:

@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 MAX_TEXT = 2000
 _MAX_IDS = 16
 _MAX_RANGES = 400
+_CLOCK_STEP_US = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,14 @@ def _guard(source: KeySource) -> Guard | None:
                 message = f"grant {grant_id}: it was revoked (entry {entry.seq} of the ledger)"
                 raise GrantRefused(message)
             num_used += entry.kind == EventKind.OPEN.value
-        source.authorize(past.now_us, num_used)
+        try:
+            source.authorize(past.now_us, num_used)
+        except GrantRefused as error:
+            if past.now_us - past.clock_us <= _CLOCK_STEP_US:
+                raise
+            shown, newest = json_time(past.clock_us), json_time(past.now_us)
+            message = f"{error} (the clock shows {shown}, but the ledger has an entry of {newest})"
+            raise GrantRefused(message) from error
 
     return check
 

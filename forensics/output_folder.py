@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from base.errors import MediaError
-from base.files import sync_folder
+from base.errors import MediaError, UsageError
+from base.files import give_name, sync_folder
 from forensics.canonical import JsonObject
 from forensics.input_file import printable_name
 from forensics.report import FileDigest
@@ -97,14 +97,24 @@ class OutputFolder:
             os.fsync(file.fileno())
         return hashlib.sha256(data).hexdigest()
 
-    def publish(self, targets: Sequence[Path]) -> None:
-        """Give the files their names, in this order; on failure none of them has one."""
+    def publish(self, targets: Sequence[Path], *, overwrite: bool) -> None:
+        """Give the files their names, in this order; on failure none of them has one.
+
+        Raises:
+            UsageError: not ``overwrite``, and somebody took one of the names meanwhile.
+            MediaError: the disk refuses.
+        """
         done: list[Path] = []
         try:
             for target in targets:
-                (self._folder / target.name).replace(target)
+                give_name(self._folder / target.name, target, replace=overwrite)
                 done.append(target)
             sync_folder(self._parent)
+        except FileExistsError as error:
+            for target in done:
+                target.unlink(missing_ok=True)
+            message = f"{error.filename2 or error.filename}: appeared meanwhile; it is left as it is"
+            raise UsageError(message) from error
         except OSError as error:
             for target in done:
                 target.unlink(missing_ok=True)

@@ -263,7 +263,8 @@ class _Job:
                 "report_sha256": folder.add_json(report_path(self._out).name, report.as_json()),
             }
             opening.finish("restored" if has_output else "nothing restored", facts)
-            folder.publish((report_path(self._out), *((self._out,) if has_output else ())))
+            outputs = (report_path(self._out), *((self._out,) if has_output else ()))
+            folder.publish(outputs, overwrite=self._options.overwrite)
             return report
 
     def _write(self, clip: Path, opening: Opening, advance: Advance) -> list[PixelFrame]:

@@ -56,7 +56,7 @@ def as_format_error(where: str) -> Iterator[None]:
     ) as error:
         if isinstance(error, Malformed):
             raise
-        message = f"{where}: not what a certificate of veilcam looks like ({type(error).__name__})"
+        message = f"{where}: no certificate, request or list of revocations as veilcam makes them"
         raise Malformed(message) from error
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,20 @@ def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path: Path) -> No
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.filename == str(tmp_path / "big")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_all_that_write_one_name_without_replacing_one_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "name"
+
+    def write(number: int) -> bool:
+        try:
+            atomic_write(path, bytes([number]) * 1000, replace=False)
+        except FileExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(write, range(8)))
+    assert done.count(True) == 1
+    assert path.read_bytes() == bytes([done.index(True)]) * 1000
+    assert list(tmp_path.iterdir()) == [path]

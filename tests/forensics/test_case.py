@@ -217,7 +217,7 @@ import os, signal
 from pathlib import Path
 import forensics.output_folder as folder
 from tests.forensics.test_case import *
-def publish(self, targets):  # the worst moment: the output is whole, and has no name
+def publish(self, targets, *, overwrite):  # the worst moment: the output is whole, and has no name
     os.kill(os.getpid(), signal.SIGKILL)
 folder.OutputFolder.publish = publish
 run(Path({str(day)!r}), Path({str(case)!r}), Ledger(Path({str(ledger.path)!r})))

@@ -430,3 +430,20 @@ def test_names_that_are_no_text_are_reported_with_question_marks(
     assert report.verification.input.name == "gate??[31m.mp4"
     assert "gate??[31m.mp4" in ledger.path.read_text()
     assert "\x1b" not in report.text()
+
+
+def test_an_output_that_appears_meanwhile_is_left_as_it_is(
+    recording: Recording, tmp_path: Path, ledger: Ledger
+) -> None:
+    """Two decodes to one name at once: the second one does not mix its video with the first one's report."""
+    out = tmp_path / "out.mkv"
+
+    def appear(share: float) -> None:
+        if share > 0.5 and not out.exists():
+            out.write_bytes(b"somebody else's")
+
+    with pytest.raises(UsageError, match="appeared meanwhile"):
+        decode(recording.path, out, [authority()[1]], ledger=ledger, advance=appear)
+    assert out.read_bytes() == b"somebody else's"
+    assert list(tmp_path.glob("out*")) == [out]
+    assert not list(tmp_path.glob(".out*"))

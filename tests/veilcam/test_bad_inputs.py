@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.veilcam.cli import command, environment
 from tests.veilcam.conftest import Studio
 
 COMMANDS = {
@@ -148,3 +150,11 @@ def test_parts_of_the_picture_that_cannot_be_meant_are_a_mistake_in_one_line(
     assert REGIONS[line] in ended.err
     assert 1 <= len(ended.err.splitlines()) <= 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_with_its_input_closed_a_command_says_what_it_needs(studio: Studio, tmp_path: Path) -> None:
+    bare = {name: value for name, value in environment().items() if name != "VEILCAM_PASSPHRASE"}
+    line = command("decode", "protected.mp4", "-o", tmp_path / "x.mp4", "-i", "keys/custodian.identity")
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *line]
+    done = subprocess.run(closed, cwd=studio.folder, env=bare, capture_output=True, text=True, check=False)
+    assert (done.returncode, "set VEILCAM_PASSPHRASE" in done.stderr) == (4, True), done.stderr

@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,50 @@ def test_a_reason_is_text_on_the_page_and_nothing_else(studio: Studio, tmp_path:
     assert html.escape(reason) in page
     assert "<img" not in page
     assert "<script" not in page
+
+
+def _finished(studio: Studio, bundle: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "case"
+    shutil.copytree(bundle, copy)
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder link"])
+def test_links_and_pipes_in_a_bundle_are_problems(
+    studio: Studio, bundle: Path, tmp_path: Path, kind: str
+) -> None:
+    case = _finished(studio, bundle, tmp_path)
+    odd = case / "native" / "odd"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to("/etc/passwd" if kind == "link" else "/etc")
+    ended = studio.call("case", "check", case, "--json")
+    assert ended.exit_code == 3
+    assert "native/odd: a link, or no file at all" in ended.json["problems"]
+
+
+def test_a_folder_whose_parts_are_links_is_not_gone_on_with(
+    studio: Studio, bundle: Path, tmp_path: Path
+) -> None:
+    """Else what lies behind the link would be written to, and what is not of the case removed there."""
+    case, other = _finished(studio, bundle, tmp_path), tmp_path / "other"
+    other.mkdir()
+    (other / "precious").write_text("x")
+    shutil.rmtree(case / "video")
+    (case / "video").symlink_to(other)
+    ended = studio.call("case", "decode", "protected.mp4", "-o", case, "-i", "keys/custodian.identity")
+    assert (ended.exit_code, "not the folder of a case" in ended.err) == (2, True)
+    assert [path.name for path in other.iterdir()] == ["precious"]
+
+
+def test_links_in_a_folder_of_recordings_are_passed_over(studio: Studio, tmp_path: Path) -> None:
+    """A recorder must not be able to name files of the investigator's, which then are handed over."""
+    day = tmp_path / "day"
+    day.mkdir()
+    (day / "secret.mp4").symlink_to(studio.folder / "keys" / "custodian.identity")
+    (day / "round").symlink_to(".")
+    shutil.copy(studio.folder / "protected.mp4", day / "real.mp4")
+    start = ("case", "decode", day, "-o", tmp_path / "case", "-i", "keys/custodian.identity", "-j", "1")
+    assert studio.call(*start, "-c", "keys/gate.pub").exit_code == 0
+    assert [path.name for path in (tmp_path / "case" / "native").iterdir()] == ["real.mp4"]

@@ -222,3 +222,13 @@ def test_a_grant_that_is_something_else_is_named_for_what_it_is(
     assert (ended.exit_code, f"{Path(name).name}: " in ended.err, got in ended.err) == (2, True, True), (
         ended.err
     )
+
+
+def test_inspect_shows_a_revocation_and_names_what_is_none(office: Office, tmp_path: Path) -> None:
+    if not (office / "e.grant").exists():
+        assert office.issue("e.grant", "dora", "dan").exit_code == 0
+    office.do("grant", "revoke", office / "e.grant", "-s", office / "dora.signer", "--reason", "moot")
+    shown = office.do("grant", "inspect", office / "e.grant.revocation", "--json")
+    assert (shown.json["type"], shown.json["reason"]) == ("veilcam grant revocation", "moot")
+    ended = office.call("grant", "inspect", office / "iris.identity")
+    assert (ended.exit_code, "got a veilcam identity file" in ended.err) == (2, True)

@@ -241,8 +241,9 @@ def check(
     from veilcam.cli.paths import existing_file
 
     output = Output(as_json)
-    data = read_bounded(existing_file(proof, "PROOF"), MAX_PROOF_BYTES + 1)
+    existing_file(proof, "PROOF")
     try:
+        data = read_bounded(proof, MAX_PROOF_BYTES + 1)
         parsed = parse_proof(data, where=proof.name)
     except FormatError as error:
         raise UsageError(f"PROOF: {error}") from error

@@ -212,7 +212,7 @@ def issue(
             consent=consent,
             advance=advance,
         )
-    digest = write_grant(issued, out, ledger)
+    digest = write_grant(issued, out, ledger, overwrite=force)
     output.say(table(grant_rows(issued.grant)))
     for note in issued.notes:
         output.say(f"  note  {note}")

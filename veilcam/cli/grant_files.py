@@ -106,12 +106,15 @@ def _document(path: Path, role: str, max_bytes: int, parse: Callable[[bytes], _D
         data = read_bounded(path, max_bytes)
         return parse(data)
     except FormatError as error:
-        name = printable_name(path)
-        if data.startswith(b"{"):
-            raise UsageError(f"{role}: {name}: {error}") from error
-        raise UsageError(
-            f"{role}: {name}: expected a document of veilcam grant, got {_what(data)}"
-        ) from error
+        raise wrong_document(role, path, data, error) from error
+
+
+def wrong_document(role: str, path: Path, data: bytes, error: FormatError) -> UsageError:
+    """What to raise for a file that is not the document that an option asks for."""
+    name = printable_name(path)
+    if data.startswith(b"{"):
+        return UsageError(f"{role}: {name}: {error}")
+    return UsageError(f"{role}: {name}: expected a document of veilcam grant, got {_what(data)}")
 
 
 def _what(data: bytes) -> str:

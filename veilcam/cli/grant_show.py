@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from base.errors import FormatError, UsageError
+from base.errors import FormatError
 from veilcam.cli.options import JsonFlag, examples
 from veilcam.cli.output import Output, table
 
@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Request, approval, policy or grant.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Request, approval, policy, grant or revocation.")
+    ],
     *,
     policy: Annotated[
         Path | None,
@@ -30,7 +32,7 @@ def inspect(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a grant, a request, an approval or a policy says. Needs no key and shows no secret.
+    """Show what a grant or a document about one says. Needs no key and shows no secret.
 
     A grant's signature and approvals are checked: status 3 if they do not verify, 4 if too few custodians of
     the policy agreed. Without a policy it is not known whose key the issuer's is.
@@ -38,9 +40,16 @@ def inspect(
     from base.files import read_bounded
     from keys.approval import Approval, CustodyPolicy
     from keys.grant import MAX_GRANT_BYTES, Grant
+    from keys.grant_revocation import Revocation
     from keys.grant_terms import GrantRequest
-    from veilcam.cli.grant_files import policy_from
-    from veilcam.cli.grant_text import approval_rows, grant_rows, policy_rows, request_rows
+    from veilcam.cli.grant_files import policy_from, wrong_document
+    from veilcam.cli.grant_text import (
+        approval_rows,
+        grant_rows,
+        policy_rows,
+        request_rows,
+        revocation_rows,
+    )
     from veilcam.cli.paths import existing_file
 
     output = Output(as_json)
@@ -58,18 +67,21 @@ def inspect(
         elif kind == "grant approval":
             approval = Approval.parse(data)
             rows, document = approval_rows(approval), {**approval.as_json()}
+        elif kind == "grant revocation":
+            ended = Revocation.parse(data)
+            rows, document = revocation_rows(ended), {**ended.unsigned()}
         else:
             made = CustodyPolicy.parse(data)
             rows, document = policy_rows(made), {"sha256": made.digest.hex(), **made.as_json()}
     except FormatError as error:
-        raise UsageError(f"FILE: {error}") from error
+        raise wrong_document("FILE", file, data, error) from error
     output.say(table({"kind": kind, **rows}))
     output.result({"ok": True, "kind": kind, "file": str(file), **document})
 
 
 def _kind(data: bytes) -> str:
     """Which document it states to be; keys are sorted, so that ``type`` may stand anywhere."""
-    for kind in ("grant request", "grant approval", "custody policy"):
+    for kind in ("grant request", "grant approval", "grant revocation", "custody policy"):
         if f'"type":"veilcam {kind}"'.encode() in data[:600_000] and b'"terms":' not in data[:600_000]:
             return kind
     return "grant"

@@ -9,6 +9,7 @@ from base.errors import UsageError
 from forensics.selection import iso_time, parse_time
 from keys.approval import Approval, CustodyPolicy
 from keys.grant import Grant
+from keys.grant_revocation import Revocation
 from keys.grant_terms import GrantRequest
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
@@ -40,6 +41,16 @@ def approval_rows(approval: Approval) -> dict[str, object]:
         "by": f"{approval.by.name} ({approval.by.signer_id.hex()})",
         "at": iso_time(approval.at_us),
         "request digest": approval.request_digest.hex(),
+    }
+
+
+def revocation_rows(revocation: Revocation) -> dict[str, object]:
+    """What a revocation says; whether its signer has a say in the grant, only the grant shows."""
+    return {
+        "grant": revocation.grant_id.hex(),
+        "reason": revocation.reason,
+        "by": f"{revocation.by.name} ({revocation.by.signer_id.hex()})",
+        "at": iso_time(revocation.at_us),
     }
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import typer
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = typer.main.get_command(app)
-    _print_every_name()
+    _prepare_streams()
     try:
         configure_logging()
         with terminating_like_ctrl_c():
@@ -57,8 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
-def _print_every_name() -> None:
-    """File names need not be UTF-8; printing one must not end a command that has done its work."""
+def _prepare_streams() -> None:
+    """Have an input to ask, and outputs that take every name.
+
+    A program that is started with its input closed has none at all. File names need not be UTF-8; printing
+    one must not end a command that has done its work.
+    """
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115  # it closes with the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
