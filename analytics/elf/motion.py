@@ -42,7 +42,7 @@ class ChangeMap:
     def __init__(self, cell: int, rules: MotionRules | None = None) -> None:
         self._cell, self._rules = cell, rules or MotionRules()
         self._touched = np.zeros(MAX_REGIONS, np.int64)  # last frame that changed something in a slot's box
-        self._is_blind = True
+        self.is_blind = True  # it is not known what changed
         self._tried = np.zeros((0, 0), np.int64)  # last frame that proposed it
         self._vain = np.zeros((0, 0), np.int64)  # proposals in vain in a row
         self._is_fresh = np.zeros((0, 0), np.bool_)
@@ -65,9 +65,9 @@ class ChangeMap:
             message = f"changed: expected {list(self._tried.shape)} cells, got {list(changed.shape)}"
             raise UsageError(message)
         rules = self._rules
-        self._is_blind = changed is None or float(changed.mean()) > rules.most_changed
+        self.is_blind = changed is None or float(changed.mean()) > rules.most_changed
         self._is_fresh = (
-            np.zeros(self._tried.shape, np.bool_) if changed is None or self._is_blind else changed
+            np.zeros(self._tried.shape, np.bool_) if changed is None or self.is_blind else changed
         )
 
     def still(self, frame_index: int, slots: Rows, boxes: Boxes, known_at: npt.NDArray[np.int64]) -> Mask:
@@ -75,7 +75,7 @@ class ChangeMap:
 
         To be called once a frame, so that every slot's last change is known.
         """
-        if self._is_blind:
+        if self.is_blind:
             self._touched[slots] = frame_index
             return np.zeros(len(slots), np.bool_)
         low, high = self._cells(boxes)

@@ -13,7 +13,7 @@ from analytics.elf.balance import Shared, share_out
 from analytics.elf.changes import FrameChanges, Plane
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import cut_edges, tile_around
-from analytics.elf.geometry import Boxes, Mask, Numbers, Rows
+from analytics.elf.geometry import Boxes, Mask, Numbers, Rows, whole_within
 from analytics.elf.grid import cover
 from analytics.elf.grouping import Cut, group
 from analytics.elf.look import LookSchedule
@@ -164,8 +164,12 @@ class Planner:
         self._changes.answered(frame_index, merged.boxes_xyxy.astype(np.float64))
         new = self._table.observe(frame_index, self._frame_wh, merged, sent.slots)
         if sent.is_look:
-            self._look.answered(len(new))
-            self._look.moving(self._table.speeds(frame_index, self._frame_wh))
+            boxes = merged.boxes_xyxy[new].astype(np.float64)
+            tiles = np.array([tile.xyxy for tile in sent.tiles], np.float64).reshape(-1, 4)
+            self._look.answered(int((~whole_within(boxes, tiles).any(1)).sum()))
+            # with changed cells what moves is found without a look
+            speeds = self._table.speeds(frame_index, self._frame_wh)
+            self._look.moving(speeds if self._changes.is_blind else speeds[:0])
         else:
             self._mark_cut(frame_index, sent.tiles)
 
@@ -277,7 +281,7 @@ class Planner:
             for bench, given in zip(benches, shared.given, strict=True)
             for tile in given
         ]
-        quiet = wanted.still[self._table.is_found(wanted.still)]
+        quiet = wanted.still[self._table.is_there(wanted.still)]
         skipped = [self._skip(slot, "quiet") for slot in quiet.tolist()]
         for refused in shared.refused:
             if self._policy.local_detector:

@@ -24,8 +24,8 @@ class RegionRules:
 
     min_overlap: float = 0.1
     min_nearness: float = 0.25
-    max_misses: int = 6
-    max_unproven_misses: int = 3
+    max_misses: int = 4
+    max_unproven_misses: int = 1
 
 
 class RegionTable:
@@ -72,8 +72,10 @@ class RegionTable:
         expected = self._predictor.predict(frame_index, slots, frame_wh).boxes_xyxy
         known, rows = self._match(slots, expected, boxes, found.class_ids)
         self._predictor.observe(frame_index, slots[known], boxes[rows], expected[known])
-        self._note(frame_index, slots[known], boxes[rows], found, rows)
+        self._note(slots[known], boxes[rows], found, rows)
         self._hits[slots[known]] += 1
+        looked_for = slots[known][sent[slots[known]]]  # the others were only carried along
+        self.seen[looked_for] = self.tried[looked_for] = frame_index
         missed = slots[_others(len(slots), known)]
         self._miss(frame_index, missed[sent[missed]])
         return self._begin(frame_index, boxes, found, _others(len(found), rows))
@@ -103,18 +105,18 @@ class RegionTable:
         self._alive[free] = True
         self._hits[free] = 1
         self._predictor.start(frame_index, free, boxes[rows])
-        self._note(frame_index, free, boxes[rows], found, rows)
+        self._note(free, boxes[rows], found, rows)
+        self.seen[free] = self.tried[free] = frame_index
         return rows
 
-    def _note(self, frame_index: int, slots: Rows, boxes: Boxes, found: Detections, rows: Rows) -> None:
+    def _note(self, slots: Rows, boxes: Boxes, found: Detections, rows: Rows) -> None:
         self._misses[slots] = 0
-        self.tried[slots] = frame_index
-        self.boxes[slots], self.seen[slots], self.cut[slots] = boxes, frame_index, False
+        self.boxes[slots], self.cut[slots] = boxes, False
         self.scores[slots], self.class_ids[slots] = found.scores[rows], found.class_ids[rows]
 
-    def is_found(self, slots: Rows) -> Mask:
-        """[n]: the last frame that looked for it has found it."""
-        return np.asarray(self.seen[slots] == self.tried[slots])
+    def is_there(self, slots: Rows) -> Mask:
+        """[n]: found when last looked for; what was found before is allowed one miss, as detectors flicker."""
+        return np.asarray(self._misses[slots] <= (self._hits[slots] > 1))
 
     def speeds(self, frame_index: int, frame_wh: tuple[int, int]) -> Numbers:
         """How far each object is expected to move in one frame, in parts of its own size, [n]."""

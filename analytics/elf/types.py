@@ -138,7 +138,7 @@ class Policy:
     look_every: tuple[int, int] = (3, 12)
     sweep_share: float = 0.02
     stride: int = 32
-    align: int = 8
+    align: int = 16
     margin: int = 8
     bytes_per_pixel: float = 0.15
     max_tiles: int = 64

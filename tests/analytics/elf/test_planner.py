@@ -45,7 +45,7 @@ def test_without_workers_everything_is_local() -> None:
 def test_an_empty_scene_needs_no_tiles_but_looks() -> None:
     planner = planner_that_knows([], Planner(QUIET), TEAM)
     looks = []
-    for index in range(1, 70):
+    for index in range(1, 100):
         plan = planner.plan(index, FRAME, TEAM)
         assert not plan.tiles
         looks += [index] if plan.look else []
