@@ -100,7 +100,7 @@ class CaseFolder:
             raise MediaError(message) from error
 
     def _is_foreign(self) -> bool:
-        """Not empty, and not made by us. Links are foreign: files behind them would be written and removed."""
+        """Not empty and not ours. Links are foreign: what is behind them would be written and removed."""
         parts = [self.path / name for name in FOLDERS]
         if any(part.is_symlink() or (part.exists() and not part.is_dir()) for part in parts):
             return True
