@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,12 @@ from analytics.oip.protobuf import METHODS, SERVICE, message_classes
 from analytics.worker.refusal import Refused, Why
 from analytics.worker.rest_api import SERVER, RestApi
 from base.access import ListenAddress
-from base.errors import FormatError, LimitExceeded, MissingDependency, PeerError
+from base.errors import FormatError, LimitExceeded, Malformed, MissingDependency, PeerError
 
 MAX_CONCURRENT = 64
 MAX_METADATA_BYTES = 8192
+MESSAGE_S = 20.0
+"""For the message of a call, from its begin."""
 _HANDSHAKE_MS = 10_000
 
 
@@ -67,7 +70,9 @@ class WorkerGrpc:
         """
         grpc = self._grpc
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(self._guarded(name, getattr(self, f"_{name}")))
+            # On the wire a stream of one message is a call with one; but its handler runs before the message
+            # is read, so strangers are turned away first.
+            name: grpc.stream_unary_rpc_method_handler(self._guarded(name, getattr(self, f"_{name}")))
             for name in METHODS
         }
         self._server = grpc.aio.server(
@@ -113,11 +118,12 @@ class WorkerGrpc:
 
     def _guarded(
         self, name: str, method: Callable[[Any, float | None, str], Awaitable[Any]]
-    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        async def handle(data: bytes, context: Any) -> bytes:  # noqa: ANN401
+    ) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
+        async def handle(messages: AsyncIterator[bytes], context: Any) -> bytes:  # noqa: ANN401
             peer = context.peer().rpartition(":")[0]
             await self._check(name, context, peer)
             try:
+                data = await _only(messages)
                 message = grpc_form.parse(METHODS[name][0], data)
                 found = await method(message, context.time_remaining(), peer)
             except Refused as refused:
@@ -175,3 +181,30 @@ class WorkerGrpc:
         self._engine.metrics.received.inc(message.ByteSize())
         request = grpc_form.infer_request(message, self._api.limits)
         return grpc_form.infer_response_message(await self._engine.infer(request, timeout_s, peer))
+
+
+async def _only(messages: AsyncIterator[bytes]) -> bytes:
+    """The one message of a call.
+
+    Raises:
+        Malformed: none, more than one, or not within MESSAGE_S.
+    """
+    try:
+        async with asyncio.timeout(MESSAGE_S):
+            found = [data async for data in _first_two(messages)]
+    except TimeoutError:
+        message = f"the message took more than {MESSAGE_S:g} s"
+        raise Malformed(message) from None
+    if len(found) != 1:
+        message = f"expected one message, got {'several' if found else 'none'}"
+        raise Malformed(message)
+    return found[0]
+
+
+async def _first_two(messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    count = 0
+    async for data in messages:
+        yield data
+        count += 1
+        if count == 2:
+            return

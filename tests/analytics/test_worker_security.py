@@ -223,6 +223,27 @@ async def test_a_message_above_the_limit_is_refused_by_grpc() -> None:
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+async def test_grpc_turns_strangers_away_before_their_message_is_read() -> None:
+    async with (
+        serving_worker(token=AccessToken(TOKEN)) as worker,
+        grpc.aio.insecure_channel(worker.grpc_address) as channel,
+    ):
+        method = channel.stream_unary("/inference.GRPCInferenceService/ModelInfer")
+        call = method(timeout=10)  # nothing is sent: no message, and no end of it
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("count", [0, 2])
+async def test_grpc_takes_one_message_for_a_call(count: int) -> None:
+    async with serving_worker() as worker, grpc.aio.insecure_channel(worker.grpc_address) as channel:
+        method = channel.stream_unary("/inference.GRPCInferenceService/ServerLive")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await method(iter([b""] * count), timeout=10)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 SHAPES = st.lists(st.integers(-1, 4), max_size=3)
 TENSORS = st.fixed_dictionaries(
     {},
