@@ -148,9 +148,9 @@ def _count(plan: FramePlan, clip: Clip, boxes: Boxes, before: Detections, figure
 
 
 PREDICTORS: tuple[tuple[Callable[[], Predictor], Sequence[float]], ...] = (
-    (LastBoxPredictor, (0, 1, 2, 3, 4)),
-    (KalmanPredictor, (0, 1, 2, 3, 4)),
-    (AttentionLstmPredictor, (0, 1, 2, 3, 4)),
+    (LastBoxPredictor, (0, 1, 2, 3, 4, 6)),
+    (KalmanPredictor, (0, 1, 2, 3, 4, 6)),
+    (AttentionLstmPredictor, (0, 1, 2, 3, 4, 6)),
     (lambda: ElfPadding(LastBoxPredictor()), (1,)),
     (lambda: ElfPadding(AttentionLstmPredictor()), (1,)),
 )

@@ -2,9 +2,9 @@
 
 After Elf (Zhang et al., MobiCom 2021): an encoder LSTM over an object's last boxes, a decoder LSTM that
 attends to the encoder's states at every step, mean squared error of the four edges plus 1 - IoU, Adam.
-Other than there, boxes are given relative to the last one and in parts of its size, so that the network need not
-learn the same motion anew for every place and size, and the age of each box is an input, since
-answers may come late.
+Other than there, boxes are given relative to the last one and in parts of its size, so that the network need
+not learn the same motion anew for every place and size, and the age of each box is an input, since answers
+may come late.
 """
 
 from __future__ import annotations

@@ -42,6 +42,18 @@ def pixels(context: typer.Context) -> int:
 
 
 @app.command(
+    "regions",
+    short_help="Train the edge pool's region predictor and export its weights.",
+    context_settings=_HANDED_OVER,
+    add_help_option=False,
+    epilog=examples("veilcam train regions --boxes street.jsonl yard.jsonl --out regions"),
+)
+def regions(context: typer.Context) -> int:
+    """Train the attention LSTM on what `veilcam detect` wrote; arguments go to models.train unchanged."""
+    return _hand_over(context.args, module="models.train.regions_command")
+
+
+@app.command(
     "quantize",
     short_help="Add an 8-bit gate network to a protector's weights.",
     context_settings=_HANDED_OVER,
