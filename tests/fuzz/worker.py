@@ -56,7 +56,11 @@ def _picture(data: bytes) -> None:
 
 def _pictures() -> tuple[bytes, ...]:
     picture = np.arange(16 * 24 * 3, dtype=np.uint8).reshape(16, 24, 3)
-    kinds = ((".jpg", []), (".png", []), (".jpg", [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]))
+    kinds: tuple[tuple[str, list[int]], ...] = (
+        (".jpg", []),
+        (".png", []),
+        (".jpg", [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]),
+    )
     return tuple(bytes(cv2.imencode(ending, picture, options)[1]) for ending, options in kinds)
 
 
