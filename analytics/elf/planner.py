@@ -137,13 +137,13 @@ class Planner:
             self._look.looked(frame_index)
             self._remember(frame_index, plan, np.ones(MAX_REGIONS, np.bool_))
             return plan
-        look = self._plan_look(frame_index, views, benches)
         wanted = self._wanted(frame_index)
         cut = self._cut(benches)
         idle_s = [bench.busy_s for bench in benches]
         self._turns.begin(benches)
         shared = share_out(group(wanted.boxes, wanted.scales, cut), benches)
         self._turns.end(benches, idle_s)
+        look = self._plan_look(frame_index, views, benches)  # behind the tiles: nobody waits for it
         plan = self._frame_plan(shared, benches, cut, look, wanted)
         sent = np.zeros(MAX_REGIONS, np.bool_)
         sent[wanted.slots] = True
