@@ -74,8 +74,16 @@ class CameraTrust:
 
     def _causes(self, rows: Sequence[SegmentRow]) -> Iterator[str]:
         for row in rows:
-            if row.start_us is not None and row.digest is not None:
-                yield from self._of_segment(row, row.start_us, row.end_us or row.start_us)
+            yield from self.doubts_of(row)
+        yield from self.doubts()
+
+    def doubts_of(self, row: SegmentRow) -> Iterator[str]:
+        """Why the certificate does not cover a segment; nothing if it does, or the segment is unsigned."""
+        if row.start_us is not None and row.digest is not None:
+            yield from self._of_segment(row, row.start_us, row.end_us or row.start_us)
+
+    def doubts(self) -> Iterator[str]:
+        """Why nothing that the camera signed counts: somebody else may have its key."""
         for revocation in self.camera.revocations:
             if revocation.reason.key_may_be_known and not self._existed_before(revocation.since_us):
                 yield (

@@ -236,7 +236,7 @@ def evidence_text(report: VerificationReport) -> list[str]:
         lines.append(f"  and {more} more")
     lines.append(f"  sha256    {report.input.sha256}")
     lines.append(f"  camera    {report.camera_id or 'no key given: signatures were not checked'}")
-    lines += _certificate_text(report.certificate)
+    lines += certified_lines(report.certificate)
     lines.append(f"  segments  {totals.segments}{_span(report.segments)}")
     lines.append(f"  end       {_end(report)}")
     counts = [f"{n} {LETTERS[letter]}" for letter, n in totals.frames.items() if n]
@@ -254,7 +254,8 @@ def evidence_text(report: VerificationReport) -> list[str]:
     return lines
 
 
-def _certificate_text(certificate: JsonObject | None) -> list[str]:
+def certified_lines(certificate: JsonObject | None) -> list[str]:
+    """Who vouches for the camera, for people; nothing without a certificate."""
     if certificate is None:
         return []
     issuers, notes = (certificate.get(name) for name in ("issuers", "notes"))

@@ -167,8 +167,8 @@ class RollUp:
         """Note that the file itself could not be read everywhere."""
         self._causes.add(Verdict.GAPS, text)
 
-    def add_stale(self, text: str) -> None:
-        """Note that what arrived as live was captured at another time."""
+    def add_doubt(self, text: str) -> None:
+        """Note why signatures that verify do not count: captured long ago, or the key was taken back."""
         self._causes.add(Verdict.UNVERIFIABLE, text)
 
     def conclude(self) -> Conclusion:

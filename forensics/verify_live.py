@@ -20,8 +20,9 @@ from codec.evidence import Reason, SegmentEvidence
 from codec.limits import DEFAULT_LIMITS, Limits
 from codec.segments import SegmentGrouper, SegmentView, view_unit
 from codec.verify import check_segment
+from forensics.camera_trust import CameraTrust
 from forensics.canonical import JsonObject
-from forensics.report import REPORT_VERSION, TOOL, SegmentRow
+from forensics.report import REPORT_VERSION, TOOL, SegmentRow, certified_lines
 from forensics.verdict import Conclusion, RollUp, Verdict
 from keys import CameraPublic
 
@@ -57,6 +58,7 @@ class LiveReport:
         num_segments: all that were judged.
         num_units: pictures received.
         num_dropped: pictures that this side dropped because it was too slow.
+        certificate: what the camera's certificate says, where one was given.
     """
 
     camera_id: str | None
@@ -65,6 +67,7 @@ class LiveReport:
     num_segments: int
     num_units: int
     num_dropped: int
+    certificate: JsonObject | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -85,6 +88,7 @@ class LiveReport:
             "verdict": self.verdict.value,
             "exit_code": self.exit_code,
             "camera": self.camera_id,
+            "certificate": self.certificate,
             "causes": list(self.conclusion.causes),
             "num_causes": self.conclusion.num_causes,
             "num_segments": self.num_segments,
@@ -96,6 +100,7 @@ class LiveReport:
     def text(self) -> str:
         """Return a summary for people."""
         lines = [f"{self.verdict.name}  {self.num_segments} segments, {self.num_units} pictures"]
+        lines += certified_lines(self.certificate)
         return "\n".join([*lines, *(f"  {cause}" for cause in self.conclusion.causes)])
 
 
@@ -105,8 +110,14 @@ class LiveVerifier:
     ``num_units`` counts the units taken.
     """
 
-    def __init__(self, camera: CameraPublic | None, options: LiveOptions | None = None) -> None:
-        """Expect the signatures of ``camera``; None: nothing is proven."""
+    def __init__(
+        self,
+        camera: CameraPublic | None,
+        options: LiveOptions | None = None,
+        trust: CameraTrust | None = None,
+    ) -> None:
+        """Expect the signatures of ``camera``; None: nothing is proven. ``trust``: who vouches for it."""
+        self._trust = trust
         self._camera = camera
         self._options = options or LiveOptions()
         self._grouper = SegmentGrouper(self._options.limits)
@@ -138,6 +149,8 @@ class LiveVerifier:
         self._roll_up.add(evidence, starts_with_key=view.units[0].unit.is_keyframe)
         row = SegmentRow.of(self._num_segments, evidence)
         self._check_age(row)
+        for doubt in self._trust.doubts_of(row) if self._trust else ():
+            self._roll_up.add_doubt(doubt)
         self._num_segments += 1
         self._rows = [*self._rows[1 - _MAX_ROWS :], row]
         return row
@@ -148,7 +161,7 @@ class LiveVerifier:
         age_s = (self._options.clock_us() - row.end_us) / 1e6
         if abs(age_s) > self._options.max_age_s:
             when = f"{abs(age_s):.0f} s {'before' if age_s > 0 else 'after'} it arrived"
-            self._roll_up.add_stale(f"{row.name}: captured {when}: a recording, or a clock is wrong")
+            self._roll_up.add_doubt(f"{row.name}: captured {when}: a recording, or a clock is wrong")
 
     def finish(self, num_dropped: int = 0) -> LiveReport:
         """Conclude; a last segment of which the end is not here yet is left out."""
@@ -158,10 +171,18 @@ class LiveVerifier:
             if Reason.SIGNATURE_MISSING in serious and serious <= _PENDING:
                 continue
             self._take(view, evidence)
+        for doubt in self._trust.doubts() if self._trust else ():
+            self._roll_up.add_doubt(doubt)
         conclusion = self._roll_up.conclude()
         camera_id = None if self._camera is None else self._camera.camera_id.hex()
         return LiveReport(
-            camera_id, conclusion, tuple(self._rows), self._num_segments, self.num_units, num_dropped
+            camera_id,
+            conclusion,
+            tuple(self._rows),
+            self._num_segments,
+            self.num_units,
+            num_dropped,
+            None if self._trust is None else self._trust.as_json(),
         )
 
 
@@ -173,13 +194,17 @@ async def verify_live(
     stop: asyncio.Event | None = None,
     on_segment: OnSegment | None = None,
     options: LiveOptions | None = None,
+    trust: CameraTrust | None = None,
 ) -> LiveReport:
     """Judge a stream until it ends, ``seconds`` are over, or ``stop`` is set.
+
+    Where ``trust`` (the certificate of ``camera``) does not cover a segment, the verdict is UNVERIFIABLE at
+    best.
 
     Raises:
         PeerError: the stream cannot be opened, breaks off, or nothing arrives.
     """
-    verifier = LiveVerifier(camera, options)
+    verifier = LiveVerifier(camera, options, trust)
 
     async def receive() -> None:
         async for unit in stream:

@@ -4,17 +4,22 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from analytics.subscribe import SubscribeOptions, subscribe
 from codec.evidence import Verdict
+from forensics.camera_trust import CameraTrust
 from forensics.report import SegmentRow
 from forensics.verify_live import LiveOptions, LiveReport, LiveVerifier, verify_live
+from keys.authority import RevocationReason
+from keys.certified import CertifiedCamera, Revocation
 from tests.support.serving import serving
 from tests.support.stand_in import StandInCamera
 from tests.support.streams import START_US, Stream, build_stream, camera_key
 
+HOUR_US = 3_600_000_000
 NOW = LiveOptions(clock_us=lambda: START_US + 1_000_000)
 
 
@@ -114,3 +119,49 @@ async def test_a_real_whep_stream_is_authentic(camera: StandInCamera) -> None:
         )
     assert (report.verdict, report.exit_code) == (Verdict.AUTHENTIC, 0), report.text()
     assert {row.verdict for row in rows} == {Verdict.AUTHENTIC}
+
+
+def certified(**changes: Any) -> CameraTrust:
+    """A certificate of the camera of `build_stream`, valid for an hour around it."""
+    around = {"not_before_us": START_US - HOUR_US, "not_after_us": START_US + HOUR_US}
+    names = ("site", "root")
+    camera = CertifiedCamera(camera_key(1).public, names, 7, bytes(32), bytes(32), **{**around, **changes})
+    return CameraTrust(camera)
+
+
+def judge_certified(trust: CameraTrust) -> LiveReport:
+    stream = build_stream(PLAN)
+    verifier = LiveVerifier(stream.camera, NOW, trust)
+    for unit in stream.units:
+        verifier.push(Unit(unit.annexb()))
+    return verifier.finish()
+
+
+def test_a_certificate_that_covers_a_live_stream_names_who_vouches() -> None:
+    report = judge_certified(certified())
+    assert (report.verdict, report.exit_code) == (Verdict.AUTHENTIC, 0)
+    assert "< site < root" in report.text()
+    assert report.as_json()["certificate"] == certified().as_json()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"not_after_us": START_US - 1}, "when the camera's certificate was not valid"),
+        ({"not_before_us": START_US + HOUR_US}, "when the camera's certificate was not valid"),
+        (
+            {"revocations": (Revocation("gate", RevocationReason.KEY_COMPROMISE, START_US, START_US),)},
+            "whoever has it can sign any time",
+        ),
+        (
+            {"revocations": (Revocation("gate", RevocationReason.SUPERSEDED, START_US, START_US),)},
+            "after gate was revoked",
+        ),
+    ],
+)
+def test_a_live_stream_that_its_certificate_does_not_cover_is_unverifiable(
+    changes: dict[str, Any], why: str
+) -> None:
+    report = judge_certified(certified(**changes))
+    assert (report.verdict, report.exit_code) == (Verdict.UNVERIFIABLE, 3)
+    assert any(why in cause for cause in report.conclusion.causes)

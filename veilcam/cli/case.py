@@ -50,7 +50,8 @@ def decode(
         typer.Option("--camera", "-c", metavar="FILE", help="NAME.pub of the cameras that must have signed."),
     ] = None,
     grant: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Open with this grant, addressed to the identity.")
+        Path | None,
+        typer.Option("--grant", "-g", metavar="FILE", help="Open with this grant, made out to the identity."),
     ] = None,
     policy: Annotated[
         Path | None,

@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         "veilcam verify out.mp4 --camera gate.pub --from-start --report out.json",
         "veilcam verify out.mp4 --root root.crt --certificate gate.crt --crl site.crl --crl root.crl",
         "veilcam verify http://127.0.0.1:8080/whep --camera gate.pub --seconds 30",
+        "veilcam verify http://127.0.0.1:8080/whep --root root.crt --certificate gate.crt --crl site.crl",
         "veilcam verify out.mp4 --camera gate.pub --stamp-with http://tsa.example --stamp out.stamp",
         "veilcam verify out.mp4 --camera gate.pub --stamp out.stamp --tsa-root authority.pem",
     )
@@ -110,11 +111,11 @@ def verify(
     else:
         raise UsageError("expected --camera NAME.pub, or --root FILE with --certificate NAME.crt")
     if "://" in source:
-        if stamp or stamp_with or from_start or to_end or trust:
+        if stamp or stamp_with or from_start or to_end or seen_before:
             raise UsageError(
-                "--stamp, --stamp-with, --from-start, --to-end and --root are for recordings only"
+                "--stamp, --stamp-with, --from-start, --to-end and --seen-before are for recordings only"
             )
-        document, exit_code = _live(source, public, seconds, max_age, output)
+        document, exit_code = _live(source, public, seconds, max_age, output, trust=trust)
     else:
         document, exit_code = _file(
             Path(source),
@@ -209,7 +210,13 @@ def _stamp(
 
 
 def _live(
-    url: str, public: CameraPublic, seconds: float | None, max_age_s: float, output: Output
+    url: str,
+    public: CameraPublic,
+    seconds: float | None,
+    max_age_s: float,
+    output: Output,
+    *,
+    trust: CameraTrust | None = None,
 ) -> tuple[dict[str, Any], int]:
     from analytics.subscribe import SubscribeOptions, subscribe
     from forensics.verify_live import LiveOptions, verify_live
@@ -224,7 +231,13 @@ def _live(
         )
         options = LiveOptions(max_age_s=max_age_s)
         return await verify_live(
-            stream, public, seconds=seconds, stop=stop_event(), on_segment=show, options=options
+            stream,
+            public,
+            seconds=seconds,
+            stop=stop_event(),
+            on_segment=show,
+            options=options,
+            trust=trust,
         )
 
     found = asyncio.run(run())
