@@ -41,18 +41,12 @@ class Sweep:
         """These tiles are sent with a frame; cells wholly within one at full size are seen."""
         if not self._share:
             return
+        cell, seen = self._cell, self._seen
+        rows, columns = seen.shape
         for tile in tiles:
             if tile.scale == 1:
-                rows, columns = (self._span(low, high, axis) for axis, (low, high) in enumerate(_edges(tile)))
-                self._seen[rows, columns] = frame_index
-
-    def _span(self, low: int, high: int, axis: int) -> slice:
-        """The cells wholly within; the last one may be smaller than the others."""
-        last = self._seen.shape[axis] - 1
-        end = last + 1 if high > last * self._cell else high // self._cell
-        return slice(-(-low // self._cell), end)
-
-
-def _edges(tile: Tile) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Top and bottom, left and right."""
-    return (tile.top, tile.bottom), (tile.left, tile.right)
+                # the last row and column may be smaller than the others
+                bottom, right = tile.bottom // cell, tile.right // cell
+                bottom = rows if tile.bottom > (rows - 1) * cell else bottom
+                right = columns if tile.right > (columns - 1) * cell else right
+                seen[-(-tile.top // cell) : bottom, -(-tile.left // cell) : right] = frame_index
