@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from analytics.classes import COCO_NAMES
 from analytics.detections import Detections
@@ -35,6 +36,7 @@ from bench.elf_faults import Fault, FaultReport, freeze, kill, run_fault
 from bench.elf_lab import Lab, NotPermittedError
 from bench.elf_quality import agreement, discovery, map50, mot_sequence, whole_share
 from bench.elf_ways import Way, Ways
+from evaluation.average_precision import iou_matrix
 from models import load_protector
 from veilcam.edge.clip import protected_frames
 from veilcam.edge.processes import ProcessOptions, WorkerProcess
@@ -301,7 +303,7 @@ def labelled(bench: Bench, folders: Sequence[Path]) -> Json:
     """Part 5: mAP50 of people against MOT's labels, whole frames and tiles; workers without a cap."""
     report: Json = {}
     found: dict[str, list[Detections]] = {"one": [], "elf": []}
-    truths, inside, total = [], 0, 0
+    truths, inside, total, seen_inside, seen_total = [], 0, 0, 0, 0
     protector = load_protector()
     for folder in folders:
         clear, labels = mot_sequence(folder)
@@ -319,19 +321,42 @@ def labelled(bench: Bench, folders: Sequence[Path]) -> Json:
         with quick_workers(bench):
             ways = asyncio.run(run())
         for way in ways:
-            found[way.name] += [result.detections for result in way.results]
+            found[way.name] += [
+                at_least(result.detections, bench.arguments.min_score) for result in way.results
+            ]
         truths += labels
         seen = [index for index, result in enumerate(ways[1].results) if not result.plan.covers_all]
         one_in, one_all = whole_share(
             [ways[1].results[i] for i in seen], [labels[i].boxes_xyxy for i in seen]
         )
         inside, total = inside + one_in, total + one_all
+        visible = [visible_boxes(labels[i].boxes_xyxy, ways[0].results[i].detections) for i in seen]
+        one_in, one_all = whole_share([ways[1].results[i] for i in seen], visible)
+        seen_inside, seen_total = seen_inside + one_in, seen_total + one_all
     for name, detections in found.items():
         report[f"{name}_map50"] = round(100 * map50(detections, truths), 2)
     report["points_lost"] = round(report["one_map50"] - report["elf_map50"], 2)
     report["frames"], report["people"] = len(truths), sum(len(truth.boxes_xyxy) for truth in truths)
     report["labelled_boxes_whole_in_one_tile"] = [inside, total, round(100 * inside / max(total, 1), 2)]
+    report["those_the_whole_frame_shows_too"] = [
+        seen_inside,
+        seen_total,
+        round(100 * seen_inside / max(seen_total, 1), 2),
+    ]
     return report
+
+
+def visible_boxes(boxes: npt.NDArray[np.float32], found: Detections) -> npt.NDArray[np.float32]:
+    """The labelled boxes that the detector finds in the whole frame: no planner can know of the others."""
+    sure = found.boxes_xyxy[(found.class_ids == 0) & (found.scores >= 0.5)]
+    if not len(boxes) or not len(sure):
+        return boxes[:0]
+    return boxes[iou_matrix(boxes, sure).max(1) >= 0.5]
+
+
+def at_least(found: Detections, min_score: float) -> Detections:
+    """The detections of at least that score; the whole frame is asked for weaker ones, too."""
+    return found[np.flatnonzero(found.scores >= min_score)]
 
 
 @dataclass(frozen=True, slots=True)
