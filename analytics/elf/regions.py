@@ -115,7 +115,7 @@ class RegionTable:
         self.scores[slots], self.class_ids[slots] = found.scores[rows], found.class_ids[rows]
 
     def is_there(self, slots: Rows) -> Mask:
-        """[n]: found when last looked for; one miss is allowed to what was found before: detectors flicker."""
+        """[n]: found when last looked for; one miss is allowed after two hits, as detectors flicker."""
         return np.asarray(self._misses[slots] <= (self._hits[slots] > 1))
 
     def speeds(self, frame_index: int, frame_wh: tuple[int, int]) -> Numbers:
