@@ -359,7 +359,8 @@ async def whip_restarts(count: int) -> Part:
                 now = Held.now(), len(asyncio.all_tasks())
                 before = before or now
             finally:
-                server.kill()
+                with suppress(ProcessLookupError):
+                    server.kill()
                 await server.wait()
             await asyncio.sleep(DOWN_S[number % len(DOWN_S)])
         state = output.state()
@@ -370,18 +371,17 @@ async def whip_restarts(count: int) -> Part:
     return summary(times_s) | {"reconnects": state.reconnects, "leaks": more}
 
 
-def run(options: argparse.Namespace) -> Report:
-    report: Report = {}
+def parts(options: argparse.Namespace) -> Iterator[tuple[str, Part]]:
+    """What was asked for, one after the other."""
     with tempfile.TemporaryDirectory() as name:
         if options.source:
-            report["source"] = source_cuts(options.source, Path(name))
+            yield "source", source_cuts(options.source, Path(name))
     if options.disk:
-        report["disk"] = full_disks(options.disk)
+        yield "disk", full_disks(options.disk)
     if options.rtsp:
-        report["rtsp"] = rtsp_restarts(options.rtsp)
+        yield "rtsp", rtsp_restarts(options.rtsp)
     if options.whip:
-        report["whip"] = asyncio.run(whip_restarts(options.whip))
-    return report
+        yield "whip", asyncio.run(whip_restarts(options.whip))
 
 
 def main() -> None:
@@ -398,12 +398,13 @@ def main() -> None:
     if options.as_whip_server:
         asyncio.run(whip_server(options.as_whip_server))
         return
-    report = run(options)
+    report: Report = {}
+    for name, part in parts(options):
+        report[name] = part
+        if not options.json:
+            print(name, *(f"  {key}={value}" for key, value in part.items()), sep="\n", flush=True)
     if options.json:
         print(json.dumps(report, indent=2))
-        return
-    for name, part in report.items():
-        print(name, *(f"  {key}={value}" for key, value in part.items()), sep="\n")
 
 
 if __name__ == "__main__":

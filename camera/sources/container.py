@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 # A camera's clock that jumps by more than this (time set by NTP, wrap of a counter) starts a new pass.
 _JUMP_BACK_US = 1_000_000
 _JUMP_AHEAD_US = 10_000_000
+# How much of a stream libav looks at before it is open (its analyzeduration).
+_MAX_LOOK_US = 5_000_000
 # A camera that is back is found within this, and the time it takes to open.
 _MAX_PAUSE_S = 2.0
 
@@ -157,6 +159,8 @@ class ContainerSource(Source):
         ) as container:
             video = _main_video(container, self.name)
             self._describe(container, video)
+            if live and is_url:
+                self._timeline.begin_pass(now_unix_us=self._first_came_us())
             streams = [s for s in container.streams if s is video or s.index in self._indices]
             for packet in container.demux(streams):
                 if self.is_closing():
@@ -186,9 +190,17 @@ class ContainerSource(Source):
         if self._options.start_unix_us is not None:
             return self._options.start_unix_us
         if self._options.live and "://" in self._target:
-            return self._opened_us  # libav has looked at seconds of it since: they come in one burst now
+            return self._first_came_us()
         acts_as_camera = self._options.live or self._options.realtime
         return _now_us() if acts_as_camera else _file_time_us(container, Path(self._target))
+
+    def _first_came_us(self) -> int:
+        """About when the first packet of a network source came, which has just been opened.
+
+        libav has looked at some seconds of the stream, which come in one burst now; before it, connecting may
+        have taken long.
+        """
+        return max(self._opened_us, _now_us() - _MAX_LOOK_US)
 
     def _read(self, packet: Packet[Stream], video: VideoStream) -> Iterator[Captured]:
         is_video = packet.stream.index == video.index

@@ -48,14 +48,20 @@ class Timeline:
         """What follows has timestamps of its own: go on at the end so far, or at ``now`` if that is later."""
         end_us = self._extent.end_us + self._offset_us
         if self._extent.first_us is None:
+            if self._next_start_us is not None:  # nothing came of the last pass either, and time goes on
+                self._next_start_us = max(self._next_start_us, self._at(now_unix_us))
             return
         self._lead_us = 0
         if now_unix_us is None and self._extent.min_pts_us is not None:
             self._lead_us = self._extent.min_pts_us - self._extent.first_us
-        if now_unix_us is not None and self._origin_us is not None:
-            end_us = max(end_us, self._origin_us + now_unix_us - self._start_unix_us)
-        self._next_start_us = end_us
+        self._next_start_us = max(end_us, self._at(now_unix_us))
         self._extent = _Extent()
+
+    def _at(self, now_unix_us: int | None) -> int:
+        """Where a wall clock's time lies; before everything, if that is not known."""
+        if now_unix_us is None or self._origin_us is None:
+            return -(1 << 62)
+        return self._origin_us + now_unix_us - self._start_unix_us
 
     def shift(
         self, stream: int, pts: int | None, dts: int | None, duration: int | None, time_base: Fraction

@@ -55,6 +55,22 @@ def test_a_reconnect_takes_the_wall_clock() -> None:
     assert timeline.time_us(35_000_000) == START_US + 30_000_000
 
 
+def test_attempts_that_bring_nothing_do_not_hold_the_clock_back() -> None:
+    timeline = Timeline()
+    timeline.shift(0, 0, 0, 40, MS)
+    timeline.start_at(0, START_US)
+    for seconds in (1, 60, 3600):  # an hour without the camera
+        timeline.begin_pass(now_unix_us=START_US + seconds * 1_000_000)
+    assert timeline.shift(0, 77, 77, 40, MS) == (3_600_000, 3_600_000)
+    assert timeline.time_us(3_600_000_000) == START_US + 3_600_000_000
+
+
+def test_attempts_before_the_first_picture_move_nothing() -> None:
+    timeline = Timeline()
+    timeline.begin_pass(now_unix_us=START_US)
+    assert timeline.shift(0, 77, 77, 40, MS) == (77, 77)
+
+
 def test_a_reconnect_never_goes_back() -> None:
     timeline = Timeline()
     timeline.shift(0, 0, 0, 40, MS)
