@@ -28,6 +28,7 @@ __all__ = [
     "RateLimiter",
     "find_token",
     "is_loopback_host",
+    "require_push_token",
     "require_safe",
 ]
 
@@ -42,5 +43,19 @@ def require_safe(listen: ListenAddress, token: AccessToken | None) -> None:
         message = (
             f"listening on {listen.host} lets other machines connect, so it needs a token:"
             f" set {TOKEN_VARIABLE} or give a token file, or listen on 127.0.0.1"
+        )
+        raise UsageError(message)
+
+
+def require_push_token(token: AccessToken | None, ingest_token: AccessToken | None) -> None:
+    """Refuse to wait for publishers whom nothing would let in.
+
+    Raises:
+        UsageError: neither token is there.
+    """
+    if token is None and ingest_token is None:
+        message = (
+            f"source whip: nobody could push without a token: set {TOKEN_VARIABLE}, give a token file, or"
+            " http.ingest_token_file for pushing alone"
         )
         raise UsageError(message)

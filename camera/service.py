@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from analytics.event_outlet import EventOutlet, EventTarget
 from analytics.pool import PoolResult
 from base.errors import MediaError, VeilError
+from camera.access import require_push_token
 from camera.access_log import AccessLog
 from camera.edge_detection import EdgeDetection, EdgeOptions
 from camera.edge_report import picture_of, tiles_message
@@ -33,6 +34,7 @@ from camera.sources.pushed import PushedSource
 from camera.state import CameraView
 from camera.stream_metrics import StreamStates
 from camera.webrtc.endpoint import ENDPOINT
+from camera.webrtc.ingest import ENDPOINT as INGEST
 from camera.webrtc.ingest import WhipIngest
 from camera.webrtc.viewers import Viewers
 
@@ -65,11 +67,14 @@ class CameraService:
         """Connect the parts; nothing runs yet.
 
         Raises:
-            UsageError: the address is not loopback and there is no token, or the workers cannot be meant.
+            UsageError: the address is not loopback and there is no token, publishers are to push and there
+                is none either, or the workers cannot be meant.
         """
         self.options = options or ServiceOptions()
         self.pipeline = pipeline
         http = self.options.http
+        if self.options.ingest is not None:
+            require_push_token(http.token, http.ingest_token)
         self.viewers = Viewers(pipeline, max_viewers=self.options.max_viewers, ice_servers=http.ice_servers)
         self.outputs: Outputs | None = None
         self.rtsp: RtspServer | None = None
@@ -104,6 +109,11 @@ class CameraService:
     def whep_url(self) -> str:
         """The WHEP endpoint's address."""
         return self._server.url + ENDPOINT
+
+    @property
+    def push_url(self) -> str | None:
+        """The WHIP endpoint's address; None unless publishers push to this camera."""
+        return None if self.options.ingest is None else self._server.url + INGEST
 
     async def start(self) -> None:
         """Bind, then record, then take pictures.

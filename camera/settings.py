@@ -201,6 +201,8 @@ def _explain(problem: Any) -> str:  # noqa: ANN401
     dotted = ".".join(path)
     if problem["type"] == "missing":
         return f"{dotted}: is missing"
+    if problem["type"] in ("model_type", "dict_type") and (keys := _known_keys(path)):
+        return f"{dotted}: expected a section with keys such as {keys[0]}, got {problem['input']!r:.40}"
     if problem["type"] != "extra_forbidden":
         return f"{dotted}: {problem['msg']}"
     close = difflib.get_close_matches(path[-1], _known_keys(path[:-1]), n=1)

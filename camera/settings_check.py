@@ -12,8 +12,10 @@ from pydantic import BaseModel
 
 from analytics.urls import shown_url
 from base.errors import VeilError
-from camera.access import ListenAddress, find_token, require_safe
+from camera.access import ListenAddress, find_token, require_push_token, require_safe
 from camera.settings import CameraSettings
+from camera.sources import open_source
+from camera.sources.uri import SourceKind
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
@@ -48,6 +50,7 @@ def find_problems(settings: CameraSettings, environment: Mapping[str, str]) -> l
         except VeilError as error:
             problems.append(f"{key}: {error}")
 
+    attempt("source", lambda: open_source(settings.source))
     attempt("http", lambda: _check_http(settings, environment))
     attempt("events", settings.event_targets)
     attempt("rtsp", settings.rtsp.options)
@@ -81,6 +84,10 @@ def _can_be_made(folder: Path) -> bool:
 def _check_http(settings: CameraSettings, environment: Mapping[str, str]) -> None:
     token = find_token(settings.http.token_file, environment)
     require_safe(ListenAddress.parse(settings.http.listen), token)
+    ingest_file = settings.http.ingest_token_file
+    ingest_token = None if ingest_file is None else find_token(ingest_file, {})
+    if settings.source.partition(":")[0] == SourceKind.PUSHED.value:
+        require_push_token(token, ingest_token)
 
 
 def _shown_section(section: BaseModel) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
+import pytest
+
 from analytics import SubscribeOptions, subscribe
+from base.errors import UsageError
 from camera.access import AccessToken, ListenAddress
 from camera.http import HttpOptions
 from camera.outputs.target import parse_target
@@ -29,6 +32,13 @@ def pipeline(name: str, source: str) -> Pipeline:
     return Pipeline(
         open_source(source, realtime=True), BlurProtector(), key, EpochRing(key.camera_id, [recipient])
     )
+
+
+def test_a_camera_that_nobody_could_push_to_does_not_start() -> None:
+    taker = pipeline("taker", "whip:")
+    assert isinstance(taker._source, PushedSource)
+    with pytest.raises(UsageError, match="nobody could push without a token"):
+        CameraService(taker, ServiceOptions("taker", HttpOptions(LISTEN), ingest=taker._source))
 
 
 async def test_what_one_camera_publishes_is_another_ones_source() -> None:

@@ -63,6 +63,8 @@ def test_settings_that_can_run_have_no_problem(folder: Path) -> None:
         ("recipients: [nobody.recipient]", "recipients.0: no such file"),
         ("camera: other.camera", "camera: no such file"),
         ("http: {listen: '0.0.0.0:80'}", "http: listening on 0.0.0.0"),
+        ("source: nowhere.mp4", "source: source: no such file: nowhere.mp4"),
+        ("source: 'whip:'", "http: source whip: nobody could push without a token"),
         ("http: {token_file: nowhere}", "http: token file"),
         ("http: {listen: ':x'}", "http: listen address"),
         ("events: {mqtt: 'mqtt://'}", "events: MQTT"),

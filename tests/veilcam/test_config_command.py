@@ -36,6 +36,13 @@ def test_a_mistyped_key_is_status_2_with_the_key_that_was_meant(settings_file: P
     assert "recrod: unknown key, did you mean record?" in ended.err
 
 
+def test_a_value_where_a_section_belongs_is_told_so(settings_file: Path) -> None:
+    settings_file.write_text(MINIMUM + "record: recordings\n")
+    ended = in_process("config", "check", settings_file)
+    assert ended.exit_code == 2
+    assert "record: expected a section with keys such as folder, got 'recordings'" in ended.err
+
+
 def test_a_missing_file_is_status_2_and_named(settings_file: Path) -> None:
     (settings_file.parent / "gate.camera").unlink()
     ended = in_process("config", "check", settings_file)

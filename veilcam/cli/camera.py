@@ -187,5 +187,16 @@ def _announce(service: CameraService, output: Output) -> None:
     output.say(f"WHEP:  {service.whep_url}")
     if service.options.record is not None:
         output.say(f"files: {service.options.record.folder}")
+    if service.rtsp is not None:
+        output.say(f"RTSP:  {service.rtsp.url}")
+    if service.push_url is not None:
+        output.say(f"push:  {service.push_url}")
+    for target in service.options.publish:
+        output.say(f"to:    {target.name}")
     output.say("Ctrl-C ends it")
-    output.event({"event": "ready", "url": service.url, "whep": service.whep_url})
+    ready: dict[str, object] = {"event": "ready", "url": service.url, "whep": service.whep_url}
+    if service.rtsp is not None:
+        ready["rtsp"] = service.rtsp.url
+    if service.push_url is not None:
+        ready["whip"] = service.push_url
+    output.event(ready)
