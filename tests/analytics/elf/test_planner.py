@@ -200,6 +200,15 @@ def test_an_object_that_nobody_may_see_stays_here_or_is_skipped() -> None:
     assert [each.reason for each in nowhere.skipped] == ["policy"]
 
 
+def test_the_camera_itself_may_see_everything() -> None:
+    team = [*TEAM, WorkerView(LOCAL, 1e5)]
+    policy = Policy(max_share=0.25, sweep_share=0)
+    assert policy.share_of(team[-1]) == 1
+    plan = planner_that_knows([(50, 50, 700, 550)], Planner(policy), team).plan(1, FRAME, team)
+    assert {tile.worker for tile in plan.tiles} == {LOCAL}
+    assert plan.predicted_finish_s[LOCAL] > 1  # what it costs there is told
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
