@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analytics.oip import InferRequest, InferResponse, Parameter, Tensor
+from analytics.worker.estimate import Estimate
 from analytics.worker.metrics import WorkerMetrics
 from analytics.worker.model import VERSION, Answer, ServedModel, Work
 from analytics.worker.queue import FairQueue, QueueFull
@@ -83,6 +84,7 @@ class Engine:
         }
         per_camera = self.options.max_per_camera or max(1, self.options.max_queue // 2)
         self._queue: FairQueue[_Job] = FairQueue(self.options.max_queue, per_camera)
+        self._estimates = {name: Estimate() for name in self._models}  # the inference thread's own
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = self._draining = self._warm = False
@@ -289,7 +291,7 @@ class Engine:
     def _next(self) -> _Job | None:
         while True:
             with self._changed:
-                job, expired = self._queue.take(time.monotonic())
+                job, expired = self._queue.take(time.monotonic(), self._needs_s)
                 if job is not None:
                     self._running_since_s = time.monotonic()
                 self._gauge()
@@ -301,6 +303,9 @@ class Engine:
                 _fail(late, Refused(Why.LATE, "no result before the deadline", self.retry_after_s))
             if job is not None:
                 return job
+
+    def _needs_s(self, job: _Job) -> float:
+        return self._estimates[job.model].at_least_s(job.work.pixels, time.monotonic())
 
     def _work(self, job: _Job) -> None:
         begun_s = time.monotonic()
@@ -315,6 +320,8 @@ class Engine:
             _fail(job, Refused(Why.BROKEN, "the model failed; see the worker's log"))
         else:
             _settle(job, (answer, waited_s), None)
+            now_s = time.monotonic()
+            self._estimates[job.model].add(job.work.pixels, now_s - begun_s, now_s)
         finally:
             spent_s = time.monotonic() - begun_s
             self._running_since_s = None

@@ -32,6 +32,10 @@ class Answer:
 class Work(Protocol):
     """One request that was found in order."""
 
+    @property
+    def pixels(self) -> int:
+        """How large it is, in pixels or other elements of the input: what its cost grows with."""
+
     def run(self) -> Answer:
         """Do it. On the inference thread.
 
@@ -139,6 +143,10 @@ class _Detection:
     size_wh: tuple[int, int]
     min_score: float
     with_names: bool
+
+    @property
+    def pixels(self) -> int:
+        return self.size_wh[0] * self.size_wh[1]
 
     def run(self) -> Answer:
         begun = time.perf_counter_ns()

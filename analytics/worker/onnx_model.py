@@ -102,6 +102,10 @@ class _Run:
     feed: Mapping[str, npt.NDArray[Any]]
     wanted: list[str]
 
+    @property
+    def pixels(self) -> int:
+        return sum(array.size for array in self.feed.values())
+
     def run(self) -> Answer:
         begun = time.perf_counter_ns()
         arrays = self.model.run(self.feed, self.wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -24,7 +25,7 @@ class FairQueue(Generic[T]):
 
     Drop policy, in this order:
 
-    1. what is past its deadline is never handed out;
+    1. what is past its deadline, or cannot be done before it, is never handed out;
     2. a camera that has ``max_per_camera`` items waiting gets no more;
     3. in a full queue the oldest item of the camera with the most items goes, if the newcomer's camera has
        at least two fewer; otherwise the newcomer is refused.
@@ -70,14 +71,19 @@ class FairQueue(Generic[T]):
         self._num_items += 1
         return expired, pushed_out
 
-    def take(self, now_s: float) -> tuple[T | None, list[T]]:
-        """The next item, if there is one in time, and those that were not."""
+    def take(self, now_s: float, needs_s: Callable[[T], float] | None = None) -> tuple[T | None, list[T]]:
+        """The next item, if there is one in time, and those that were not.
+
+        Args:
+            now_s: the time.
+            needs_s: how long an item takes at least; None: no time at all.
+        """
         expired: list[T] = []
         while self._waiting:
             camera = next(iter(self._waiting))
             deadline_s = self._waiting[camera][0].deadline_s
             item = self._pop(camera)
-            if deadline_s > now_s:
+            if deadline_s > now_s + (needs_s(item) if needs_s is not None else 0.0):
                 if camera in self._waiting:
                     self._waiting.move_to_end(camera)
                 return item, expired

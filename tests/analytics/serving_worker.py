@@ -73,6 +73,7 @@ class GatedModel:
 class _Gated:
     model: GatedModel
     id: str
+    pixels: int = 1
 
     def run(self) -> Answer:
         self.model.begun.set()

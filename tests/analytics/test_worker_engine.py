@@ -63,6 +63,20 @@ async def test_late_work_is_answered_at_its_deadline_and_never_done() -> None:
     assert model.done == ["first", "next"]
 
 
+async def test_what_cannot_be_done_in_time_is_refused_early_and_not_done() -> None:
+    model = GatedModel()
+    async with running(model) as engine:
+        first = await occupied(engine, model)
+        await asyncio.sleep(0.5)
+        model.gate.set()
+        assert await why(first) == "first"  # it took half a second, so nobody is done in 0.3 s
+        began_s = time.monotonic()
+        assert await why(asyncio.create_task(engine.infer(asking("hopeless", "a", 0.3)))) is Why.LATE
+        assert time.monotonic() - began_s < 0.25
+        assert await why(asyncio.create_task(engine.infer(asking("good", "a", 20)))) == "good"
+    assert model.done == ["first", "good"]
+
+
 async def test_work_without_any_time_left_is_refused_at_once() -> None:
     async with running(GatedModel()) as engine:
         assert await why(asyncio.create_task(engine.infer(asking("x", "a", 0)))) is Why.LATE

@@ -33,6 +33,13 @@ def test_what_is_late_is_not_handed_out() -> None:
     assert queue.take(1) == (None, [])
 
 
+def test_what_cannot_be_done_in_time_is_not_handed_out() -> None:
+    queue: FairQueue[str] = FairQueue(16, 16)
+    queue.put("hopeless", "a", 3, 0)
+    queue.put("good", "a", 5, 0)
+    assert queue.take(1, lambda _: 2.5) == ("good", ["hopeless"])
+
+
 def test_late_items_make_room() -> None:
     queue: FairQueue[str] = FairQueue(2, 2)
     queue.put("late1", "a", 1, 0)
