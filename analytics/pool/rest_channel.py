@@ -14,7 +14,7 @@ from analytics.pool.transport import Overloaded
 from base.errors import LimitExceeded, Malformed, PeerError
 
 CONNECT_S = 3.0
-MAX_CONNECTIONS = 8
+MAX_CONNECTIONS = 32  # to one worker: tiles of several cameras on their way at once
 _BUSY = frozenset({408, 429, 503, 504})
 
 
