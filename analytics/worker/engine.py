@@ -305,7 +305,7 @@ class Engine:
                 return job
 
     def _needs_s(self, job: _Job) -> float:
-        return self._estimates[job.model].at_least_s(job.work.pixels, time.monotonic())
+        return self._estimates[job.model].needs_s(job.work.pixels, time.monotonic())
 
     def _work(self, job: _Job) -> None:
         begun_s = time.monotonic()

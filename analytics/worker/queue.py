@@ -9,6 +9,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+MAX_REMEMBERED = 1024
+"""Cameras whose last turn is known; the others count as never served."""
+
 
 class QueueFull(Exception):  # noqa: N818  # an answer, not a fault
     """There is no room for this item, and nobody whose item could go instead."""
@@ -21,7 +24,10 @@ class _Entry(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Takes turns between cameras; within a camera first come, first served.
+    """The camera that has waited longest for its turn is next; within a camera the newest item comes first.
+
+    Where nothing waits long that makes no difference. Under too much work, first come first served would do
+    everything just before its deadline, or just after; the newest has all of its time left.
 
     Drop policy, in this order:
 
@@ -39,6 +45,8 @@ class FairQueue(Generic[T]):
         self._max_per_camera = max_per_camera
         self._waiting: OrderedDict[str, deque[_Entry[T]]] = OrderedDict()
         self._num_items = 0
+        self._turns: OrderedDict[str, int] = OrderedDict()  # when each camera had its last turn
+        self._num_turns = 0
 
     def __len__(self) -> int:
         return self._num_items
@@ -80,12 +88,11 @@ class FairQueue(Generic[T]):
         """
         expired: list[T] = []
         while self._waiting:
-            camera = next(iter(self._waiting))
-            deadline_s = self._waiting[camera][0].deadline_s
-            item = self._pop(camera)
+            camera = min(self._waiting, key=lambda name: self._turns.get(name, -1))
+            deadline_s = self._waiting[camera][-1].deadline_s
+            item = self._pop(camera, newest=True)
             if deadline_s > now_s + (needs_s(item) if needs_s is not None else 0.0):
-                if camera in self._waiting:
-                    self._waiting.move_to_end(camera)
+                self._note_turn(camera)
                 return item, expired
             expired.append(item)
         return None, expired
@@ -109,9 +116,16 @@ class FairQueue(Generic[T]):
         self._num_items = 0
         return items
 
-    def _pop(self, camera: str) -> T:
+    def _note_turn(self, camera: str) -> None:
+        self._num_turns += 1
+        self._turns[camera] = self._num_turns
+        self._turns.move_to_end(camera)
+        while len(self._turns) > MAX_REMEMBERED:
+            self._turns.popitem(last=False)
+
+    def _pop(self, camera: str, *, newest: bool = False) -> T:
         entries = self._waiting[camera]
-        item = entries.popleft().item
+        item = (entries.pop() if newest else entries.popleft()).item
         self._num_items -= 1
         if not entries:
             del self._waiting[camera]

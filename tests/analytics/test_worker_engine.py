@@ -103,7 +103,7 @@ async def test_cameras_take_turns_and_a_flood_hurts_only_its_sender() -> None:
         model.gate.set()
         outcomes = [await why(task) for task in (first, *flood, *quiet)]
     assert outcomes == ["first", Why.BUSY, "a1", "a2", "a3", Why.BUSY, Why.BUSY, "b0"]
-    assert model.done == ["first", "a1", "b0", "a2", "a3"]
+    assert model.done == ["first", "a3", "b0", "a2", "a1"]
 
 
 async def test_a_caller_that_goes_away_frees_its_place() -> None:

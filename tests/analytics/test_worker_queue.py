@@ -18,25 +18,37 @@ def taken(queue: FairQueue[str], now_s: float = 0) -> list[str]:
     return items
 
 
-def test_cameras_take_turns_and_each_is_served_in_order() -> None:
+def test_cameras_take_turns_and_the_newest_of_each_comes_first() -> None:
     queue: FairQueue[str] = FairQueue(16, 16)
     for item in ("a1", "a2", "a3", "b1", "c1", "b2"):
         queue.put(item, item[0], 10, 0)
-    assert taken(queue) == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert taken(queue) == ["a3", "b2", "c1", "a2", "b1", "a1"]
+
+
+def test_a_camera_that_comes_later_does_not_wait_for_a_second_turn_of_another() -> None:
+    queue: FairQueue[str] = FairQueue(16, 16)
+    for item in ("a1", "a2", "a3"):
+        queue.put(item, "a", 10, 0)
+    assert queue.take(0)[0] == "a3"
+    queue.put("b1", "b", 10, 0)
+    assert [queue.take(0)[0] for _ in range(3)] == ["b1", "a2", "a1"]
+    queue.put("a4", "a", 10, 0)
+    queue.put("b2", "b", 10, 0)
+    assert queue.take(0)[0] == "b2"  # a had its turn after b
 
 
 def test_what_is_late_is_not_handed_out() -> None:
     queue: FairQueue[str] = FairQueue(16, 16)
-    queue.put("late", "a", 1, 0)
     queue.put("good", "a", 3, 0)
+    queue.put("late", "a", 1, 0)
     assert queue.take(1) == ("good", ["late"])
     assert queue.take(1) == (None, [])
 
 
 def test_what_cannot_be_done_in_time_is_not_handed_out() -> None:
     queue: FairQueue[str] = FairQueue(16, 16)
-    queue.put("hopeless", "a", 3, 0)
     queue.put("good", "a", 5, 0)
+    queue.put("hopeless", "a", 3, 0)
     assert queue.take(1, lambda _: 2.5) == ("good", ["hopeless"])
 
 
@@ -56,7 +68,7 @@ def test_a_camera_that_floods_loses_its_own_oldest_item() -> None:
     assert queue.put("b2", "b", 10, 0) == ([], ["a2"])
     with pytest.raises(QueueFull):  # two each: nobody has to give way
         queue.put("b3", "b", 10, 0)
-    assert taken(queue) == ["a3", "b1", "a4", "b2"]
+    assert taken(queue) == ["a4", "b2", "a3", "b1"]
 
 
 def test_one_camera_gets_no_more_than_its_share() -> None:
