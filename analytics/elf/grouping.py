@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
 from analytics.elf.geometry import Boxes, Numbers
 
@@ -46,12 +46,10 @@ class Group:
 
 @dataclass(slots=True)
 class _Front:
-    """The tiles of one round, as arrays: edges [4, n], scale [n], sent pixels [n]."""
+    """The tiles of one round; ``sides`` [6, n]: -left, -top, right, bottom, scale, sent pixels."""
 
     groups: list[Group]
-    edges: Numbers
-    scale: Numbers
-    sent: Numbers
+    sides: Numbers
 
 
 def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
@@ -65,92 +63,85 @@ def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
     Returns:
         The tiles that no further join makes cheaper.
     """
-    edges = np.ascontiguousarray(boxes.T)
-    sent, seen = _measure(edges, scales, cut)
-    rows = zip(boxes.tolist(), scales.tolist(), sent.tolist(), seen.tolist(), strict=True)
-    groups = [Group(tuple(box), scale, px, shown, (row,)) for row, (box, scale, px, shown) in enumerate(rows)]
-    front = _Front(groups, edges, scales, sent)
+    rows = zip(boxes.tolist(), scales.tolist(), strict=True)
+    groups = [_measured(tuple(box), scale, (row,), None, cut) for row, (box, scale) in enumerate(rows)]
+    if len(groups) < 2:
+        return groups
+    sides = np.empty((6, len(groups)))
+    sides[:2], sides[2:4], sides[4] = -boxes.T[:2], boxes.T[2:], scales
+    sides[5] = [each.sent_px for each in groups]
+    front = _Front(groups, sides)
     for _ in range(_MAX_ROUNDS):
-        if len(front.groups) < 2 or not _join(front, cut):
+        if not _join(front, cut):
             break
     return front.groups
 
 
-def _measure(edges: Numbers, scale: Numbers, cut: Cut) -> tuple[Numbers, Numbers]:
-    """Sent pixels and shown frame pixels [n] of the tiles around ``edges`` [4, n]."""
-    sides = [np.ceil((edges[axis + 2] - edges[axis]) * (scale / cut.stride)) * cut.stride for axis in (0, 1)]
+def _measured(
+    box: tuple[float, float, float, float],
+    scale: float,
+    members: tuple[int, ...],
+    parts: tuple[Group, Group] | None,
+    cut: Cut,
+) -> Group:
+    step, (limit_x, limit_y) = cut.stride, cut.frame_wh
+    width = ceil((box[2] - box[0]) * scale / step) * step
+    height = ceil((box[3] - box[1]) * scale / step) * step
     # whole frame pixels: boxes are whole pixels, so that what is rounded down still holds them
-    width, height = (
-        np.minimum(np.floor(side / scale + 1e-6), limit)
-        for side, limit in zip(sides, cut.frame_wh, strict=True)
-    )
-    return np.asarray(sides[0] * sides[1]), np.asarray(width * height)
+    seen_x, seen_y = int(width / scale + 1e-6), int(height / scale + 1e-6)
+    seen_px = min(seen_x, limit_x) * min(seen_y, limit_y)
+    return Group(box, scale, width * height, seen_px, members, parts)
 
 
 def _gains(front: _Front, cut: Cut) -> Numbers:
-    """[n, n]: pixels saved by joining two tiles; nothing on the diagonal or where none may see it."""
-    left, top, right, bottom = front.edges
-    width = np.maximum.outer(right, right)
-    width -= np.minimum.outer(left, left)
-    height = np.maximum.outer(bottom, bottom)
-    height -= np.minimum.outer(top, top)
-    frame_px = cut.frame_wh[0] * cut.frame_wh[1]
-    # the rounded tile is at most so much larger; only shares below the whole frame need the exact figure
-    too_large = _too_large(front, width, height, cut) if cut.largest_px < frame_px else None
-    scale = np.maximum.outer(front.scale, front.scale) if front.scale.min() < 1 else 1.0
-    step = scale / cut.stride
-    np.ceil(np.multiply(width, step, out=width), out=width)
-    width *= np.ceil(np.multiply(height, step, out=height), out=height)
-    width *= -(cut.stride**2)
-    width += np.add.outer(front.sent + cut.tile_px, front.sent)
-    np.fill_diagonal(width, 0.0)
-    if too_large is not None:
-        width[too_large] = 0.0
-    return np.asarray(width)
-
-
-def _too_large(front: _Front, width: Numbers, height: Numbers, cut: Cut) -> npt.NDArray[np.bool_]:
-    scale = np.maximum.outer(front.scale, front.scale)
-    shown = [
-        np.minimum(np.floor(np.ceil(side * scale / cut.stride) * cut.stride / scale + 1e-6), limit)
-        for side, limit in zip((width, height), cut.frame_wh, strict=True)
-    ]
-    return np.asarray(shown[0] * shown[1] > cut.largest_px)
+    """[n, n]: pixels saved by joining two tiles; nothing on the diagonal."""
+    sides, sent = front.sides[:4], front.sides[5]
+    hull = np.maximum(sides[:, :, None], sides[:, None, :])
+    size = hull[:2] + hull[2:]  # [width and height, n, n]
+    scale = front.sides[4]
+    size *= (1.0 if scale.min() == 1 else np.maximum(scale[:, None], scale)) / cut.stride
+    np.ceil(size, out=size)
+    gains = size[0] * size[1]
+    gains *= -(cut.stride**2)
+    gains += (sent + cut.tile_px)[:, None]
+    gains += sent
+    np.fill_diagonal(gains, 0.0)
+    return np.asarray(gains)
 
 
 def _join(front: _Front, cut: Cut) -> bool:
     """One round: join all pairs that are each other's best; whether there was one."""
     gains = _gains(front, cut)
+    if cut.largest_px < cut.frame_wh[0] * cut.frame_wh[1]:
+        _forbid(gains, front, cut)
     best = gains.argmax(1)
-    rows = np.arange(len(best))
-    pairs = np.flatnonzero((best[best] == rows) & (rows < best) & (gains[rows, best] > 0))
-    if not len(pairs):
+    partner, worth = best.tolist(), gains[np.arange(len(best)), best].tolist()
+    groups, sides, gone = front.groups, front.sides, []
+    for a, b in enumerate(partner):
+        if a < b and worth[a] > 0 and partner[b] == a:
+            one, two = groups[a], groups[b]
+            box = (
+                min(one.box[0], two.box[0]),
+                min(one.box[1], two.box[1]),
+                max(one.box[2], two.box[2]),
+                max(one.box[3], two.box[3]),
+            )
+            joined = _measured(box, max(one.scale, two.scale), one.members + two.members, (one, two), cut)
+            groups[a] = joined
+            sides[:, a] = (-box[0], -box[1], box[2], box[3], joined.scale, joined.sent_px)
+            gone.append(b)
+    if not gone or len(groups) - len(gone) < 2:
+        front.groups = [each for row, each in enumerate(groups) if row not in gone]
         return False
-    others = best[pairs]
-    edges = np.concatenate(
-        [
-            np.minimum(front.edges[:2, pairs], front.edges[:2, others]),
-            np.maximum(front.edges[2:, pairs], front.edges[2:, others]),
-        ]
-    )
-    scale = np.maximum(front.scale[pairs], front.scale[others])
-    sent, seen = _measure(edges, scale, cut)
-    joined = [
-        Group(tuple(box), factor, px, shown, a.members + b.members, (a, b))
-        for a, b, box, factor, px, shown in zip(
-            [front.groups[row] for row in pairs.tolist()],
-            [front.groups[row] for row in others.tolist()],
-            edges.T.tolist(),
-            scale.tolist(),
-            sent.tolist(),
-            seen.tolist(),
-            strict=True,
-        )
-    ]
-    alone = np.ones(len(best), np.bool_)
-    alone[pairs] = alone[others] = False
-    front.groups = [front.groups[row] for row in np.flatnonzero(alone).tolist()] + joined
-    front.edges = np.concatenate([front.edges[:, alone], edges], 1)
-    front.scale = np.concatenate([front.scale[alone], scale])
-    front.sent = np.concatenate([front.sent[alone], sent])
+    front.groups = [each for row, each in enumerate(groups) if row not in gone]
+    front.sides = np.delete(sides, gone, 1)
     return True
+
+
+def _forbid(gains: Numbers, front: _Front, cut: Cut) -> None:
+    """No gain where no worker may see the joined tile."""
+    hull = np.maximum(front.sides[:4, :, None], front.sides[:4, None, :])
+    scale = np.maximum(front.sides[4][:, None], front.sides[4])
+    shown = np.ceil((hull[:2] + hull[2:]) * (scale / cut.stride)) * (cut.stride / scale)
+    shown = np.minimum(np.floor(shown + 1e-6), np.array(cut.frame_wh)[:, None, None])
+    gains[shown[0] * shown[1] > cut.largest_px] = 0.0

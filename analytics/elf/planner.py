@@ -227,12 +227,13 @@ class Planner:
         if cut.any():
             pad += self._padding.cut * cut * np.concatenate([sides, sides], 1)
         pad[:, :2] *= -1
-        padded = self._within(boxes + pad)
+        padded, patch = self._within(boxes + pad, self._sweep.patch())
         still = self._changes.still(frame_index, slots, padded, self._table.tried[slots])
         motion = self._changes.propose(frame_index, padded)
         if len(motion):
-            motion = motion + self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0])
-        motion = self._within(np.concatenate([motion, self._sweep.patch()]))
+            margin = self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0])
+            motion, patch = self._within(motion + margin, patch)
+        motion = np.concatenate([motion, patch])
         if not still.any() and not len(motion):
             return _Wanted(padded, self._scales(sides), slots, slots[:0])
         moving = ~still
@@ -255,12 +256,14 @@ class Planner:
         self._table.drop(slots[gone])
         return slots[~gone], boxes[~gone], spread[~gone]
 
-    def _within(self, boxes: Boxes) -> Boxes:
+    def _within(self, *parts: Boxes) -> list[Boxes]:
         """In whole pixels, cut to the frame, at least one pixel each, begun at multiples of ``align``."""
         high = np.array(self._frame_wh, np.float64)
         align = self._policy.align
-        low = np.floor(np.clip(boxes[:, :2], 0, high - 1) / align) * align
-        return np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
+        boxes = np.concatenate(parts)
+        low = np.floor(np.minimum(np.maximum(boxes[:, :2], 0), high - 1) / align) * align
+        whole = np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
+        return np.split(whole, np.cumsum([len(part) for part in parts])[:-1])
 
     def _scales(self, sides: Boxes) -> Numbers:
         if not self._policy.min_side:

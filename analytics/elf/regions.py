@@ -10,6 +10,8 @@ from analytics.detections import ClassIds, Detections
 from analytics.elf.geometry import Boxes, Mask, Numbers, Rows, areas, mutual_best, overlaps
 from analytics.elf.prediction import MAX_REGIONS, Prediction, Predictor
 
+_KEPT = 8  # predictions
+
 
 @dataclass(frozen=True, slots=True)
 class RegionRules:
@@ -36,6 +38,7 @@ class RegionTable:
 
     def __init__(self, predictor: Predictor, rules: RegionRules | None = None) -> None:
         self._predictor, self._rules = predictor, rules or RegionRules()
+        self._predicted: dict[int, Prediction] = {}  # by frame, until something is learnt
         self._alive = np.zeros(MAX_REGIONS, np.bool_)
         self._misses = np.zeros(MAX_REGIONS, np.int64)
         self._hits = np.zeros(MAX_REGIONS, np.int64)
@@ -53,7 +56,13 @@ class RegionTable:
 
     def predict(self, frame_index: int, frame_wh: tuple[int, int]) -> Prediction:
         """Where the objects in ``slots`` will be."""
-        return self._predictor.predict(frame_index, self.slots, frame_wh)
+        known = self._predicted.get(frame_index)
+        if known is None:
+            known = self._predictor.predict(frame_index, self.slots, frame_wh)
+            if len(self._predicted) > _KEPT:
+                self._predicted.clear()
+            self._predicted[frame_index] = known
+        return known
 
     def observe(self, frame_index: int, frame_wh: tuple[int, int], found: Detections, sent: Mask) -> Rows:
         """Take what was found in a frame.
@@ -69,7 +78,8 @@ class RegionTable:
         """
         slots = self.slots
         boxes = found.boxes_xyxy.astype(np.float64)
-        expected = self._predictor.predict(frame_index, slots, frame_wh).boxes_xyxy
+        expected = self.predict(frame_index, frame_wh).boxes_xyxy
+        self._predicted.clear()
         known, rows = self._match(slots, expected, boxes, found.class_ids)
         self._predictor.observe(frame_index, slots[known], boxes[rows], expected[known])
         self._note(slots[known], boxes[rows], found, rows)
@@ -94,12 +104,16 @@ class RegionTable:
         return np.concatenate([known, rest[more]]), np.concatenate([rows, free[more_rows]])
 
     def _miss(self, frame_index: int, slots: Rows) -> None:
+        if not len(slots):
+            return
         self._misses[slots] += 1
         self.tried[slots] = frame_index
         limit = np.where(self._hits[slots] > 1, self._rules.max_misses, self._rules.max_unproven_misses)
         self._alive[slots[self._misses[slots] > limit]] = False
 
     def _begin(self, frame_index: int, boxes: Boxes, found: Detections, rows: Rows) -> Rows:
+        if not len(rows):
+            return rows
         free = np.flatnonzero(~self._alive)[: len(rows)]
         rows = rows[: len(free)]  # the strongest first, as detectors give them; further ones are passed over
         self._alive[free] = True
@@ -128,10 +142,12 @@ class RegionTable:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._predicted.clear()
         self._alive[:] = False
 
     def drop(self, slots: Rows) -> None:
         """Forget what is in ``slots``."""
+        self._predicted.clear()
         self._alive[slots] = False
 
 
