@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from base.documents import is_plain_text
+from forensics.canonical import JsonObject
 from forensics.case_report import CaseReport, software
 from forensics.report import TOOL
 
@@ -63,8 +64,8 @@ def case_html(report: CaseReport) -> bytes:
         "<h2>Outside of what was asked for</h2>",
         _table(("recording",), ((name,) for name in report.skipped), "none"),
         "<h2>Restored pictures</h2>",
-        '<p class="empty">None: every picture of the videos is one that the camera coded. '
-        "Pictures restored by a network are never part of this bundle.</p>",
+        '<p class="empty">None: pictures restored by a network are never part of this bundle.</p>',
+        _composed(report),
         "<h2>Tools</h2>",
         _table(("name", "version"), _versions(report), "none"),
         _custody(report),
@@ -145,6 +146,7 @@ def _recording(report: CaseReport, number: int) -> str:
         ("sealed as", ", ".join(result.sealed_modes) or "-"),
         ("video", output.get("name") or "none"),
         ("SHA-256 of the video", output.get("sha256")),
+        *_region_rows(result.regions),
         *(
             (f"track {t.get('index')}, {t.get('kind')} {t.get('codec')}", t.get("sha256"))
             for t in result.tracks
@@ -157,6 +159,26 @@ def _recording(report: CaseReport, number: int) -> str:
     listed = "".join(f"<li>{_text(note)}</li>" for note in notes) or '<li class="empty">nothing to note</li>'
     return (
         f'<div class="keep"><h3>{_text(result.stem)}</h3>{_table(("", ""), rows, "")}<ul>{listed}</ul></div>'
+    )
+
+
+def _region_rows(regions: JsonObject | None) -> list[tuple[object, object]]:
+    if regions is None:
+        return []
+    tiles = regions.get("tiles")
+    sealed = [("SHA-256 of what was sealed", tiles["sha256"])] if isinstance(tiles, dict) else []
+    return [("regions", f"{regions.get('text')} ({regions.get('pictures')})"), *sealed]
+
+
+def _composed(report: CaseReport) -> str:
+    """Whether the videos are what the camera coded, or were put together for viewing."""
+    composed = [result.stem for result in report.results if result.regions is not None and result.output]
+    if not composed:
+        return "<p>Every picture of the videos is one that the camera coded, bit for bit.</p>"
+    return (
+        f"<p><strong>Composed for viewing:</strong> {_text(', '.join(composed))}. There the original is "
+        "sealed in regions. The video shows those that were opened over the protected picture, and was coded "
+        "anew. What the camera sealed is in the file that ends in .tiles.mkv, a track for each region.</p>"
     )
 
 

@@ -14,7 +14,7 @@ from base.errors import AuthenticationFailed, KeyUnavailable, MediaError, Outsid
 from forensics.canonical import JsonObject
 from forensics.case_files import CaseFolder, Step, acquire, describe
 from forensics.case_job import FAILURE, INTEGRITY, KEY, Acquired, CaseJob, ItemResult
-from forensics.decode import DecodeOptions, decode, report_path
+from forensics.decode import DecodeOptions, decode, report_path, tiles_path
 from forensics.decode_report import DecodeReport
 from forensics.input_file import Advance
 from forensics.ledger import Ledger
@@ -166,6 +166,7 @@ class _Work:
             is_excerpt=not job.from_start,
             overwrite=True,  # what is there is of another job, or incomplete
             signed_only=job.is_evidence,
+            tiles=True,  # of recordings sealed in regions: the video is composed, and this is what was sealed
         )
         return decode(
             self._working,
@@ -193,6 +194,7 @@ class _Work:
             sealed_modes=report.sealed_modes,
             ledger_seq=report.ledger_seq,
             ledger_hash=report.ledger_hash,
+            regions=_regions(report),
             is_complete=report.is_complete,
         )
         return self._verified(report.verification, result, report.text(), output_sha256=_sha256(report))
@@ -220,6 +222,12 @@ class _Work:
             name = self._folder.relative(video)
             files[name] = output_sha256
             steps.append(Step.now("opened", name, output_sha256, f"ledger entry {result.ledger_seq}"))
+        tiles = (result.regions or {}).get("tiles")
+        if isinstance(tiles, dict):
+            path = tiles_path(self._folder.path / "video" / (stem + self._job.suffix))
+            files[self._folder.relative(path)] = tiles["sha256"]
+            detail = "what the camera sealed, region by region"
+            steps.append(Step.now("opened", self._folder.relative(path), str(tiles["sha256"]), detail))
         if result.ledger_seq is not None:
             path = report_path(self._folder.path / "video" / (stem + self._job.suffix))
             if path.exists():
@@ -244,6 +252,17 @@ class _Work:
 
 def _sha256(report: DecodeReport) -> str | None:
     return None if report.output is None else report.output.sha256
+
+
+def _regions(report: DecodeReport) -> JsonObject | None:
+    if report.regions is None:
+        return None
+    document = report.regions.as_json()
+    return {
+        "text": report.regions.text().strip().removeprefix("regions").strip(),
+        "pictures": document["pictures"],
+        "tiles": document["tiles"],
+    }
 
 
 def _transcript(found: VerificationReport, text: str) -> str:

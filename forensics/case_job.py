@@ -90,6 +90,8 @@ class ItemResult:
         verdict: as the verification found; None if it did not get so far.
         is_outside: nothing of it lies in the range asked for, or in the grant; nothing was opened, and
             ``exit_code`` is what that means if no recording has anything (1 range, 4 grant).
+        regions: where the original is sealed in regions, what the video is composed of (`RegionReport`):
+            ``text``, ``pictures`` (how it was coded anew) and ``tiles`` (the file of what the camera sealed).
         first, last: stream, index and signature digest of the first and last verified segment, with the
             digest that it names as its predecessor's: from these the joints between recordings are judged.
     """
@@ -113,6 +115,7 @@ class ItemResult:
     sealed_modes: tuple[str, ...] = ()
     ledger_seq: int | None = None
     ledger_hash: str | None = None
+    regions: JsonObject | None = None
     is_complete: bool = False
     is_resumed: bool = False
     is_outside: bool = False

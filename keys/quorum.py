@@ -68,7 +68,10 @@ def open_quorum(text: str, passphrase: Passphrase, *, clock: Clock | None = None
     needed = request.share_set.threshold
     given = len({approval.index for approval in found.approvals})
     if given < needed:
-        message = f"opening request {request.session.name}: {given} of {needed} approvals"
+        message = (
+            f"opening request {request.session.name}: {given} of {needed} approvals lie beside it; "
+            "each holder, the one who asked too, runs `veilcam keys approve`"
+        )
         raise KeyUnavailable(message)
     if not found.session.exists():
         message = f"opening request {request.session.name}: {found.session.name} is gone: approvals open once"

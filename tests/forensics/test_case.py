@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from forensics.case_report import CaseReport
 from forensics.ledger import Ledger
 from keys.secret import SecretBytes
 from keys.store import save_identity
+from tests.forensics import region_recording
 from tests.forensics.damage import flip_slice
 from tests.forensics.recordings import (
     GOP,
@@ -385,3 +387,24 @@ def test_no_secret_is_in_the_arguments_or_the_environment_of_a_child(
         child.kill()
         child.communicate()
     assert os.environ["VEILCAM_PASSPHRASE"] == PASSPHRASE
+
+
+def test_a_recording_sealed_in_regions_says_that_its_video_is_composed_and_brings_what_was_sealed(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """The page must not claim that a composed picture is one that the camera coded."""
+    protected = write_units(tmp_path / "regions.mp4", region_recording.units())
+    save_identity(tmp_path, authority()[1], SecretBytes(PASSPHRASE.encode()), log2_n=10)
+    identity = KeyNames.of([tmp_path / "authority-1.identity"])
+    with InProcess(identity, PASSPHRASE, ledger.path) as worker:
+        options = CaseOptions(cameras=(camera_key().public,))
+        report = run_case([protected], tmp_path / "case", worker, ledger, options)
+        assert report.exit_code == 0, report.text()
+        again = run_case([protected], tmp_path / "case", worker, ledger, options)
+    assert again.results[0].is_resumed
+    tiles = tmp_path / "case" / "video" / "regions.mkv.tiles.mkv"
+    assert not check_bundle(tmp_path / "case").problems
+    page = (tmp_path / "case" / "report.html").read_text()
+    assert "Composed for viewing:</strong> regions." in page
+    assert "Every picture of the videos" not in page
+    assert hashlib.sha256(tiles.read_bytes()).hexdigest() in page

@@ -212,7 +212,8 @@ def ask(
     path = folder / f"{stem}.request"
     atomic_write(path, bytes(request))
     output.say(
-        f"{dealt.threshold} approvals needed; fingerprint {request.fingerprint}\n  {path}  for the holders"
+        f"{dealt.threshold} approvals needed (`keys approve`; asking is none)\n"
+        f"  fingerprint {request.fingerprint}\n  {path}  for the holders"
     )
     output.result(
         {
