@@ -116,7 +116,7 @@ def _join(front: _Front, cut: Cut) -> bool:
         _forbid(gains, front, cut)
     best = gains.argmax(1)
     partner, worth = best.tolist(), gains[np.arange(len(best)), best].tolist()
-    groups, sides, gone = front.groups, front.sides, []
+    groups, sides, gone = front.groups, front.sides, set[int]()
     for a, b in enumerate(partner):
         if a < b and worth[a] > 0 and partner[b] == a:
             one, two = groups[a], groups[b]
@@ -129,13 +129,13 @@ def _join(front: _Front, cut: Cut) -> bool:
             joined = _measured(box, max(one.scale, two.scale), one.members + two.members, (one, two), cut)
             groups[a] = joined
             sides[:, a] = (-box[0], -box[1], box[2], box[3], joined.scale, joined.sent_px)
-            gone.append(b)
-    if not gone or len(groups) - len(gone) < 2:
-        front.groups = [each for row, each in enumerate(groups) if row not in gone]
+            gone.add(b)
+    if not gone:
         return False
-    front.groups = [each for row, each in enumerate(groups) if row not in gone]
-    front.sides = np.delete(sides, gone, 1)
-    return True
+    alone = [row for row in range(len(groups)) if row not in gone]
+    front.groups = [groups[row] for row in alone]
+    front.sides = sides[:, alone]
+    return len(alone) > 1
 
 
 def _forbid(gains: Numbers, front: _Front, cut: Cut) -> None:

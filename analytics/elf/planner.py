@@ -263,7 +263,8 @@ class Planner:
         boxes = np.concatenate(parts)
         low = np.floor(np.minimum(np.maximum(boxes[:, :2], 0), high - 1) / align) * align
         whole = np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
-        return np.split(whole, np.cumsum([len(part) for part in parts])[:-1])
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        return [whole[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
 
     def _scales(self, sides: Boxes) -> Numbers:
         if not self._policy.min_side:
