@@ -96,6 +96,23 @@ def test_a_worker_that_cannot_start_is_told_of() -> None:
         process.wait()
 
 
+def test_check_says_which_workers_can_be_used(workers: WorkerProcesses, tmp_path: Path) -> None:
+    good, gone = workers.urls[1], "http://127.0.0.1:9"
+    ended = veilcam_inside("elf", "check", good, "--json", cwd=tmp_path)
+    assert ended.exit_code == 0
+    (worker,) = ended.json["workers"]
+    assert worker["model"] == "yolox:tiny_yolox.onnx"
+    assert worker["speed_pixels_per_s"] > 1000
+    (tmp_path / "gate.yaml").write_text(
+        f"source: synthetic\ncamera: a\nrecipients: [b]\nworkers: [{good}, {gone}]\n"
+    )
+    ended = veilcam_inside("elf", "check", "--config", "gate.yaml", "--wait", "3", cwd=tmp_path)
+    assert ended.exit_code == 1
+    assert "127.0.0.1:9: NOT usable: cannot be reached" in ended.out
+    assert "Mpixel/s" in ended.out
+    assert veilcam_inside("elf", "check", cwd=tmp_path).exit_code == 2
+
+
 def test_a_clip_becomes_a_video_a_time_line_and_figures(studio: Studio, tmp_path: Path) -> None:
     clip = studio.folder / "protected.mp4"
     ended = veilcam_inside(

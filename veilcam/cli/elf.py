@@ -15,7 +15,7 @@ from veilcam.cli.output import Output
 
 if TYPE_CHECKING:
     from analytics.interface import Detector
-    from analytics.pool import PoolOptions, WorkerAddress
+    from analytics.pool import PoolOptions, WorkerAddress, WorkerState
     from veilcam.edge.replay import Replay, ReplayOptions
 
 TOKEN_VARIABLE = "VEILCAM_WORKER_TOKEN"  # noqa: S105  # the variable's name, not a token
@@ -25,7 +25,7 @@ Look = Literal["local", "trusted", "any"]
 
 app = typer.Typer(
     help="Detection spread over edge workers, on protected tiles.",
-    epilog=examples("veilcam elf replay out.mp4 --workers 4"),
+    epilog=examples("veilcam elf replay out.mp4 --workers 4", "veilcam elf check http://edge-1:8500"),
     no_args_is_help=True,
 )
 
@@ -112,6 +112,69 @@ def replay(
     summary = {"ok": True, "clip": str(clip), "video": str(video), "timeline": str(plot), **done.summary()}
     output.result(summary)
     output.say(_text(done, video, plot))
+
+
+@app.command(
+    "check",
+    short_help="Try workers: reachable, allowed, ready, how fast.",
+    epilog=examples(
+        "veilcam elf check http://edge-1:8500 http://edge-2:8500",
+        "veilcam elf check --config gate.yaml",
+        "VEILCAM_WORKER_TOKEN=... veilcam elf check grpcs://edge-1:8501 --json",
+    ),
+)
+def check(
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL...", help="Workers.")] = None,
+    *,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead: the workers of a camera's settings.")
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds to wait for them.")] = 6.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Connect to workers as a camera does, send two grey pictures, and say what came of it.
+
+    Exit status 0 if all of them can be used, else 1. A bearer token for given workers is taken from
+    VEILCAM_WORKER_TOKEN.
+    """
+    from dataclasses import asdict
+
+    from base.errors import UsageError
+    from veilcam.edge.trial import try_workers
+
+    if bool(urls) == (config is not None):
+        raise UsageError("expected either the URLs of workers or --config")
+    addresses = _given(urls) if urls else _configured(config)
+    states = asyncio.run(try_workers(addresses, wait_s=wait))
+    good = all(state.state == "closed" for state in states)
+    output = Output(as_json)
+    output.result({"ok": good, "workers": [asdict(state) for state in states]})
+    for state in states:
+        output.say(_worker_text(state))
+    if not good:
+        raise typer.Exit(1)
+
+
+def _worker_text(state: WorkerState) -> str:
+    if state.state != "closed":
+        return f"{state.name}: NOT usable: {state.error}"
+    return (
+        f"{state.name}: {state.model}, {state.speed_pixels_per_s / 1e6:.2f} Mpixel/s, "
+        f"{1000 * (state.fixed_s + state.delay_s):.0f} ms per tile besides"
+    )
+
+
+def _configured(config: Path | None) -> list[WorkerAddress]:
+    from base.errors import UsageError
+    from camera.settings import load_settings
+    from veilcam.cli.paths import existing_file
+
+    settings = load_settings(existing_file(config, "--config") if config else None, os.environ)
+    edge = settings.workers.options(settings.name)
+    if edge is None:
+        message = f"{config}: names no workers"
+        raise UsageError(message)
+    return list(edge.addresses)
 
 
 def _pool_options(
