@@ -16,6 +16,7 @@ from tests.vectors.make_vectors import HEIGHT, WIDTH, make
 from veilcam.checks.carrier import Kept, compare
 
 MADE = make("KPPPPPPPPP|KPPPPPPPPP|KPPPPPPPPP")
+PARTS = {"early.mp4": slice(0, 10), "late.mp4": slice(20, 30)}
 
 
 def write(path: Path, units: list[AccessUnit]) -> Path:
@@ -96,3 +97,14 @@ def test_the_command_says_it_with_its_status(sent: Path, tmp_path: Path) -> None
     done = subprocess.run([*command, str(sent)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Everything arrived" in done.stdout
+
+
+def test_files_of_different_times_are_told_apart_by_their_times(tmp_path: Path) -> None:
+    halves = [write(tmp_path / name, list(MADE.units[part])) for name, part in PARTS.items()]
+    report = compare(*halves)
+    assert report.kept is Kept.NOTHING
+    assert report.spans is not None
+    first, second = report.spans
+    assert first != second
+    assert first in report.text()
+    assert second in report.text()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from codec.access_unit import AccessUnit
 from codec.carrier import picture_id
 from codec.container import read_access_units
+from codec.segments import view_unit
 from codec.sei import SeiKind, veilcam_kind
 
 MAX_UNITS = 500_000
@@ -74,11 +76,14 @@ class CarrierReport:
     received: Carried
     changed_units: int  # pictures that arrived with other SEI than they left with
     largest_time_error_s: float  # of the distance of two pictures
+    spans: tuple[str, str] | None = None  # when each was captured; told where nothing is in common
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        return ADVICE[self.kept]
+        if self.kept is not Kept.NOTHING or self.spans is None:
+            return ADVICE[self.kept]
+        return f"{ADVICE[self.kept]} Sent is {self.spans[0]}, received {self.spans[1]}."
 
     def as_json(self) -> dict[str, object]:
         """For programs."""
@@ -111,6 +116,16 @@ class CarrierReport:
 class _Side:
     units: list[AccessUnit] = field(default_factory=list)
     names: list[bytes] = field(default_factory=list)
+    captured_us: list[int] = field(default_factory=list)  # of signed pictures
+
+    @property
+    def span(self) -> str:
+        """From when to when it was captured, UTC."""
+        if not self.captured_us:
+            return "of an unknown time"
+        ends = (min(self.captured_us), max(self.captured_us))
+        first, last = (datetime.fromtimestamp(us / 1e6, UTC) for us in ends)
+        return f"from {first:%Y-%m-%d %H:%M:%S} to {last:%H:%M:%S} UTC"
 
     @classmethod
     def read(cls, path: Path) -> _Side:
@@ -120,6 +135,10 @@ class _Side:
                 if len(side.units) >= MAX_UNITS:
                     break
                 side.names.append(picture_id(unit))
+                meta = view_unit(unit).meta
+                frame = None if meta is None else meta.frame
+                if frame is not None:
+                    side.captured_us.append(frame.time_us)
                 # What is compared are the SEI; pictures are named by their digest.
                 ours = tuple(nal for nal in unit.nals if veilcam_kind(nal) is not None)
                 side.units.append(AccessUnit(ours, unit.pts_us, unit.is_keyframe))
@@ -137,7 +156,7 @@ def compare(sent: Path, received: Path) -> CarrierReport:
     if not pairs:
         left, arrived = _counts(before.units), _counts(behind.units)
         kept = Kept.RE_ENCODED if left.meta and not arrived.meta else Kept.NOTHING
-        return CarrierReport(kept, left, arrived, 0, 0.0)
+        return CarrierReport(kept, left, arrived, 0, 0.0, (before.span, behind.span))
     first, last = pairs[0], pairs[-1]
     spans = before.units[first[0] : last[0] + 1], behind.units[first[1] : last[1] + 1]
     changed = sum(before.units[a].nals != behind.units[b].nals for a, b in pairs)
