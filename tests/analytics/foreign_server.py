@@ -72,7 +72,13 @@ def installed() -> Path | None:
     if found is None or found.origin is None or platform.machine() != "x86_64":
         return None
     folder = Path(found.origin).parent / "tritonserver"
-    return folder if (folder / "bin" / "tritonserver").is_file() else None
+    usable = (folder / "bin" / "tritonserver").is_file() and _stubs(folder).is_dir()
+    return folder if usable else None
+
+
+def _stubs(folder: Path) -> Path:
+    """The back end's program for this Python."""
+    return folder / "python_backend_stubs" / f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @contextmanager
@@ -82,10 +88,9 @@ def triton(folder: Path) -> Iterator[ForeignServer]:
     if program is None:
         pytest.skip("required: pip install --no-deps nvidia-pytriton (x86_64)")
     _write_models(folder / "models")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     back_end = folder / "backends" / "python"
     shutil.copytree(program / "backends" / "python", back_end)
-    for path in (program / "python_backend_stubs" / version).iterdir():
+    for path in _stubs(program).iterdir():
         shutil.copy(path, back_end / path.name)
     server = ForeignServer(*(f"127.0.0.1:{_free_port()}" for _ in range(2)))
     with (folder / "triton.log").open("wb") as log:
