@@ -108,6 +108,8 @@ class UnitReader:
         self._stream = _video(container)
         self._length_size = 0
         self._sets: tuple[bytes, ...] = ()
+        base = self._stream.time_base or Fraction(1, 1_000_000)
+        self._numerator, self._denominator = base.numerator * 1_000_000, base.denominator
         self._last_us: int | None = None
         self._problems: list[ReadProblem] = []
         self._use_extradata(self._stream.codec_context.extradata or b"")
@@ -198,7 +200,7 @@ class UnitReader:
     def _time_us(self, packet: Packet[VideoStream]) -> int:
         ticks = packet.pts if packet.pts is not None else packet.dts
         if ticks is not None and self.track.container != "h264":
-            self._last_us = round(ticks * packet.time_base * 1_000_000)
+            self._last_us = _rounded(ticks * self._numerator, self._denominator)
         elif self._last_us is None:
             self._last_us = 0
         else:
@@ -208,6 +210,12 @@ class UnitReader:
     def _note(self, reason: str) -> None:
         _LOG.debug("reading: %s", reason)
         self._problems.append(ReadProblem(self._last_us, reason))
+
+
+def _rounded(value: int, divisor: int) -> int:
+    """``round(Fraction(value, divisor))`` without the fraction: halves go to the even neighbour."""
+    whole, rest = divmod(value, divisor)
+    return whole + (2 * rest > divisor or (2 * rest == divisor and whole % 2 == 1))
 
 
 def read_access_units(source: Input, limits: Limits = DEFAULT_LIMITS) -> UnitReader:

@@ -61,8 +61,10 @@ def temporary_neighbour(path: Path) -> Path:
 
 def rescale(ticks: int, from_base: Fraction, to_base: Fraction) -> int:
     """Ticks of another time base, halves away from zero as libav rounds."""
-    value = ticks * from_base / to_base
-    magnitude = int(abs(value) + Fraction(1, 2))
+    # In integers: for every packet of a day, fractions cost more than decrypting does.
+    value = ticks * from_base.numerator * to_base.denominator
+    divisor = from_base.denominator * to_base.numerator
+    magnitude = (2 * abs(value) + divisor) // (2 * divisor)
     return magnitude if value >= 0 else -magnitude
 
 
@@ -123,7 +125,7 @@ class LibavMuxer:
         ticks = self._streams[index].time_base
         if coded.dts is None or not ticks:
             return
-        dts = rescale(coded.dts, coded.time_base, ticks)
+        dts = rescale(coded.dts, self._time_bases[index], ticks)
         last = self._last_dts.get(index)
         if last is not None and dts <= last:
             dts = last + 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import cv2
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from base.errors import MediaError, UsageError
 from codec.access_unit import AccessUnit
-from codec.container import ContainerWriter, Fmp4Writer, read_access_units
+from codec.container import ContainerWriter, Fmp4Writer, _rounded, read_access_units
 from codec.limits import Limits
+from codec.muxer import rescale
 from codec.nal import NalType, nal_type
 from tests.codec.media import (
     BIG_SEI_BYTES,
@@ -312,3 +314,20 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
     assert done.returncode == 1
     assert "File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(1, 10**9))
+def test_times_are_rounded_as_fractions_are(value: int, divisor: int) -> None:
+    assert _rounded(value, divisor) == round(Fraction(value, divisor))
+    assert _rounded(value * divisor + divisor // 2, divisor) == round(value + Fraction(divisor // 2, divisor))
+
+
+@given(
+    st.integers(-(10**12), 10**12),
+    st.fractions(Fraction(1, 10**6), 1000).filter(bool),
+    st.fractions(Fraction(1, 10**6), 1000).filter(bool),
+)
+def test_ticks_are_rescaled_with_halves_away_from_zero(ticks: int, old: Fraction, new: Fraction) -> None:
+    exact = ticks * old / new
+    magnitude = int(abs(exact) + Fraction(1, 2))
+    assert rescale(ticks, old, new) == (magnitude if exact >= 0 else -magnitude)

@@ -190,3 +190,14 @@ def test_links_in_a_folder_of_recordings_are_passed_over(studio: Studio, tmp_pat
     start = ("case", "decode", day, "-o", tmp_path / "case", "-i", "keys/custodian.identity", "-j", "1")
     assert studio.call(*start, "-c", "keys/gate.pub").exit_code == 0
     assert [path.name for path in (tmp_path / "case" / "native").iterdir()] == ["real.mp4"]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(5000), bytes(300_000)])
+def test_a_file_that_is_no_time_stamp_is_a_mistake_of_usage(
+    studio: Studio, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "stamp").write_bytes(content)
+    root = make_authority(tmp_path / "tsa")
+    verify = ("verify", "protected.mp4", "-c", "keys/gate.pub", "--stamp", tmp_path / "stamp")
+    ended = studio.call(*verify, "--tsa-root", root)
+    assert (ended.exit_code, "--stamp: " in ended.err) == (2, True), ended.err

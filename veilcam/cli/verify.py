@@ -169,6 +169,7 @@ def _file(
     trust: CameraTrust | None,
 ) -> tuple[dict[str, Any], int]:
     from forensics.verify_file import verify as verify_recording
+    from veilcam.cli.key_files import wrong_kind_is_usage
     from veilcam.cli.paths import existing_file
 
     existing_file(source, "IN")
@@ -177,7 +178,8 @@ def _file(
         found = verify_recording(
             source, public, is_excerpt=not from_start, may_go_on=not to_end, advance=advance
         )
-    stamp, stamped_us, lines = _stamp(found, stamping)
+    with wrong_kind_is_usage("--stamp"):
+        stamp, stamped_us, lines = _stamp(found, stamping)
     if trust is not None:
         found = trust.seen(stamped_us).judge(found)
     document: dict[str, Any] = {"ok": found.exit_code == 0, **found.as_json()}
