@@ -40,14 +40,12 @@ from camera.publisher import CodingOptions
 from camera.recorder import Recorder, RecorderOptions
 from camera.rtsp.server import RtspOptions, RtspServer
 from camera.sources import open_source
-from camera.sources.pushed import PushedSource
-from camera.webrtc.ingest import WhipIngest
 from codec.container import read_access_units
 from codec.segments import read_segments
 from keys import CameraKey, EpochRing, Recipient
 from tests.support.blur import BlurProtector
 from tests.support.cuts import Cable, Held
-from tests.support.serving import TOKEN, serving
+from tests.support.serving import TOKEN
 from tests.support.stand_in import StandInCamera
 
 Part = dict[str, object]
@@ -309,22 +307,6 @@ def rtsp_restarts(count: int) -> Part:
     return summary(times_s) | {"reconnects": state.reconnects, "leaks": more}
 
 
-async def whip_server(port: int) -> None:
-    """A media server: a WHIP endpoint that says when it listens and when pictures come."""
-    source = PushedSource()
-
-    def take() -> None:
-        for number, _ in enumerate(source):
-            if number == 0:
-                print("picture", flush=True)
-
-    threading.Thread(target=take, daemon=True).start()
-    with StandInCamera(width=64, height=96, fps=1) as camera:
-        async with serving(camera, ingest_token=TOKEN, parts=[WhipIngest(source)], port=port):
-            print("ready", flush=True)
-            await asyncio.sleep(3600)
-
-
 async def line_of(process: asyncio.subprocess.Process, text: str) -> None:
     """Wait until it says so."""
     async with asyncio.timeout(PATIENCE_S):
@@ -347,7 +329,7 @@ async def whip_restarts(count: int) -> Part:
         before: tuple[Held, int] | None = None
         for number in range(count + 1):
             server = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "bench.recovery", "--as-whip-server", str(port), stdout=subprocess.PIPE
+                sys.executable, "-m", "tests.support.whip_server", str(port), stdout=subprocess.PIPE
             )
             try:
                 await line_of(server, "ready")
@@ -393,11 +375,7 @@ def main() -> None:
     parser.add_argument("--rtsp", type=int, default=10)
     parser.add_argument("--whip", type=int, default=10)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--as-whip-server", type=int, metavar="PORT", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.as_whip_server:
-        asyncio.run(whip_server(options.as_whip_server))
-        return
     report: Report = {}
     for name, part in parts(options):
         report[name] = part

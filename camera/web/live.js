@@ -92,7 +92,7 @@ class Session {
   close() {
     this.closed = true;
     clearTimeout(this.timer);
-    this.#goodbye(); // before the connection ends: a page that goes away has little time left
+    this.#goodbye();
     this.pc?.close();
   }
 }
