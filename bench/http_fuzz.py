@@ -3,7 +3,7 @@
     nice python -m bench.http_fuzz [--requests 20000] [--clients 8] [--seed 1] [--json]
 
 The server is the whole one (WHEP, WHIP, events, access log, recordings) with a token; rates are not limited,
-so that every request is looked at. Sizes are taken after the first tenth of the requests and at the end.
+so that every request is looked at. Sizes are taken after each tenth of the requests.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.support.serving import TOKEN, serving
 from tests.support.stand_in import StandInCamera
 
 Report = dict[str, object]
+PARTS = 10
 
 
 def rss_mb() -> float:
@@ -42,7 +43,7 @@ def rss_mb() -> float:
 
 
 async def fuzz(options: argparse.Namespace, folder: Path) -> Report:
-    """Send all, in two parts: growth shows in the second."""
+    """Send all, in parts: growth shows from one to the next."""
     (path,) = record_day(folder / "yard", [(datetime(2026, 3, 1, 12, tzinfo=UTC), 8.0)])
     recording = f"/api/v1/recordings/2026-03-01/{path.name}"
     source = PushedSource()
@@ -66,11 +67,12 @@ async def fuzz(options: argparse.Namespace, folder: Path) -> Report:
                 return fuzzers
 
             begin_s = time.monotonic()
-            fuzzers = await part(options.requests // 10, options.seed)
-            before, tasks, memory_mb = Held.now(), len(asyncio.all_tasks()), rss_mb()
-            fuzzers += await part(options.requests - options.requests // 10, options.seed + 1000)
-            more = Held.now().more_than(before)
-            more_tasks, more_mb = len(asyncio.all_tasks()) - tasks, rss_mb() - memory_mb
+            fuzzers, memory_mb = await part(options.requests // PARTS, options.seed), [rss_mb()]
+            before, tasks = Held.now(), len(asyncio.all_tasks())
+            for number in range(1, PARTS):
+                fuzzers += await part(options.requests // PARTS, options.seed + 1000 * number)
+                memory_mb.append(rss_mb())
+            more, more_tasks = Held.now().more_than(before), len(asyncio.all_tasks()) - tasks
     source.close()
     statuses: Counter[int] = sum((one.outcome.statuses for one in fuzzers), Counter())
     failures = [failure for one in fuzzers for failure in one.outcome.failures]
@@ -83,7 +85,7 @@ async def fuzz(options: argparse.Namespace, folder: Path) -> Report:
         "num_failures": len(failures),
         "failures": failures[:10],
         "more": more | ({"tasks": more_tasks} if more_tasks > 0 else {}),
-        "rss_growth_mb": round(more_mb, 1),
+        "rss_mb": [round(value, 1) for value in memory_mb],
     }
 
 

@@ -86,9 +86,27 @@ def parse_offer(data: bytes) -> Offer:
             message = f"offer: no a={name}"
             raise Malformed(message)
     media = tuple(_media(section) for section in sections[1:])
-    bundle = _first(kept, "group").split(" ")
-    bundle_mid = bundle[1] if bundle[0] == "BUNDLE" and len(bundle) > 1 else media[0].mid
+    bundled = _bundled(sections[0], media)
+    bundle_mid = bundled[0] if bundled else media[0].mid
     return Offer("\r\n".join(kept) + "\r\n", media, _first(kept, "ice-ufrag"), bundle_mid)
+
+
+def _bundled(session: list[str], media: tuple[Media, ...]) -> list[str]:
+    """The mids that share one transport (RFC 9143), the first of which carries it.
+
+    Raises:
+        Malformed: no section has such a mid, or two have: aiortc would connect nothing, and not end it.
+    """
+    mids = [section.mid for section in media]
+    groups = [line.split() for line in session if line.startswith("a=group:BUNDLE")]
+    bundled = [mid for group in groups for mid in group[1:]]
+    if any(mids.count(mid) > 1 for mid in mids if mid):
+        message = f"offer: expected mids that differ, got {mids!r:.80}"
+        raise Malformed(message)
+    if len(groups) > 1 or len(set(bundled)) < len(bundled) or not set(bundled) <= set(mids):
+        message = f"offer: expected one BUNDLE group of mids that sections have, got {bundled!r:.80}"
+        raise Malformed(message)
+    return bundled
 
 
 def parse_fragment(data: bytes) -> Fragment:
