@@ -69,6 +69,9 @@ class WorkersSettings(StreamSection):
         default=1.0, gt=0, le=1
     )  # of a frame that any untrusted worker may see at a time
     look: Literal["local", "trusted", "any"] = "any"  # who sees the whole frame (small) to find new objects
+    audit_every: int = Field(
+        default=50, ge=0
+    )  # one frame in so many: a second worker checks a tile; 0: never
     local: str | None = None  # the camera's own detector (hog, yolox, ...), for what no worker answers
 
     @model_validator(mode="before")
@@ -93,5 +96,6 @@ class WorkersSettings(StreamSection):
             min_score=self.min_score,
             camera=camera,
             policy=Policy(max_share=self.max_share, look=self.look),
+            audit_every=self.audit_every,
         )
         return EdgeOptions(tuple(worker.address() for worker in self.pool), pool, self.local)

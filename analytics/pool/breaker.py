@@ -46,7 +46,9 @@ class Breaker:
         return max(0.0, self._until_s - self._clock()) if self._is_open else 0.0
 
     def success(self) -> None:
-        """A good answer in time."""
+        """A good answer in time. One that was on its way when the worker was left alone changes nothing."""
+        if self.state == "open":
+            return
         self._is_open = False
         self._late = self._failures = 0
         self._good += 1

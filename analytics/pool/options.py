@@ -18,6 +18,7 @@ class PoolOptions:
         min_score: weaker detections are left out.
         camera: its name, by which workers share themselves fairly.
         policy: what workers may see, and how tiles are cut.
+        audit_every: one frame in so many has a tile checked by a second worker; 0: never.
 
     Raises:
         UsageError: a value out of range.
@@ -28,6 +29,7 @@ class PoolOptions:
     min_score: float = 0.3
     camera: str = "camera"
     policy: Policy = field(default_factory=Policy)
+    audit_every: int = 50
 
     def __post_init__(self) -> None:
         if not 0.01 <= self.deadline_s <= 60:
@@ -35,6 +37,9 @@ class PoolOptions:
             raise UsageError(message)
         if not 1 <= self.jpeg_quality <= 100:
             message = f"jpeg_quality: expected 1 to 100, got {self.jpeg_quality}"
+            raise UsageError(message)
+        if self.audit_every < 0:
+            message = f"audit_every: expected 0 or more frames, got {self.audit_every}"
             raise UsageError(message)
         if not 0 <= self.min_score <= 1:
             message = f"min_score: expected 0 to 1, got {self.min_score}"

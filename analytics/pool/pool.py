@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from analytics.elf.planner import Planner
 from analytics.elf.types import FramePlan, Tile, WorkerView
 from analytics.interface import Detector
+from analytics.pool.audit import Auditor
 from analytics.pool.dispatch import FrameDispatch
 from analytics.pool.local import LocalDetector
 from analytics.pool.memory import Answered, FramePlanner, Memory
@@ -69,6 +70,7 @@ class Pool:
         policy = replace(options.policy, local_detector=local is not None)
         self.options = replace(options, policy=policy)
         self._memory = Memory(planner or Planner(policy), self.options.min_score)
+        self.auditor = Auditor(workers, self.options)
         self._local = None if local is None else LocalDetector(local)
         self._threads = ThreadPoolExecutor(2, "veilcam-tiles")
         self._index = -1
@@ -82,6 +84,7 @@ class Pool:
     async def close(self) -> None:
         """Give the threads back. The workers stay open for other pools."""
         await self._end_look()
+        await self.auditor.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._local is not None:
             self._local.close()
@@ -132,6 +135,7 @@ class Pool:
             prepared.plan.predicted_finish_s,
         )
         outcomes = await self._send(prepared, dispatch)
+        self.auditor.consider(prepared.cuts, outcomes, dispatch.seen_share, prepared.frame_wh)
         ended, told = self._ended_look(), self._ended
         self._ended = None
         frame = Answered(prepared.frame_index, prepared.frame_wh, prepared.plan, outcomes)
@@ -155,6 +159,7 @@ class Pool:
         """Wait for a look that is still on its way (benchmarks, the end of a file)."""
         if self._look is not None:
             await asyncio.wait([self._look])
+        await self.auditor.settle()
 
     async def _send(self, prepared: Prepared, dispatch: FrameDispatch) -> list[TileOutcome]:
         """Every tile's outcome, the look's last: pending if it takes longer than the tiles."""

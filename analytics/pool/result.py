@@ -87,8 +87,8 @@ class PoolResult:
 
     @property
     def local(self) -> int:
-        """Tiles that the camera's own detector answered."""
-        return sum(outcome.kind == "local" for outcome in self.outcomes)
+        """Tiles that the camera's own detector answered, without looks."""
+        return sum(outcome.kind == "local" and not outcome.is_look for outcome in self.outcomes)
 
     @property
     def is_blind(self) -> bool:
@@ -98,8 +98,8 @@ class PoolResult:
 
     @property
     def missing(self) -> int:
-        """Tiles that nobody answered: what is in them is not known in this frame."""
-        return sum(outcome.kind == "missing" for outcome in self.outcomes)
+        """Tiles, without looks, that nobody answered: what is in them is not known in this frame."""
+        return sum(outcome.kind == "missing" and not outcome.is_look for outcome in self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,11 @@ class EdgeWorker:
         self.breaker.lie()
         self._note(PeerError(reason))
 
+    def catch(self, reason: str) -> None:
+        """It was caught lying by means of other workers."""
+        self._lied += 1
+        self.refuse(reason)
+
     async def close(self) -> None:
         """End the connection."""
         with contextlib.suppress(PeerError):

@@ -69,6 +69,16 @@ def test_a_lie_costs_more_than_a_failure_and_is_remembered(clock: Clock) -> None
     assert breaker.num_lies == 0
 
 
+def test_an_answer_that_was_on_its_way_does_not_end_a_hold(clock: Clock) -> None:
+    breaker = closed(clock)
+    breaker.lie()
+    breaker.success()
+    assert str(breaker.state) == "open"
+    clock.now_s += 10
+    breaker.success()
+    assert str(breaker.state) == "closed"
+
+
 def test_a_failure_during_a_lies_hold_does_not_shorten_it(clock: Clock) -> None:
     breaker = closed(clock)
     breaker.lie()
