@@ -131,9 +131,7 @@ def _snapped(hull: Boxes, frame_wh: Size, worker: str) -> Tile:
 
 SCHEMES: tuple[tuple[str, Scheme], ...] = (
     ("ours, each frame alone", ours),
-    ("ours, turns 0.5", ours_in_turns(0.5)),
-    ("ours, turns 1", ours_in_turns(1.0)),
-    ("ours, turns 2", ours_in_turns(2.0)),
+    ("ours, in turns", ours_in_turns(2.0)),
     ("Elf's strips", elf_strips),
     ("equal grid", equal_grid),
     ("whole frame, one worker", whole_frame),

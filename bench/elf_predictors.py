@@ -1,12 +1,13 @@
 """Which region predictor finds most with fewest pixels: the planner's loop on boxes of whole frames.
 
     veilcam detect clip.mp4 -o clip.jsonl
-    python bench/elf_predictors.py clip.jsonl other.jsonl
+    python bench/elf_predictors.py clip.jsonl other.jsonl [--videos clip.mp4 other.mp4]
 
 What a detector found in every whole frame stands for what is there. Each frame is planned, the planner is
 told only what its tiles (and looks) would have shown, and it is counted whether the boxes of the frame lie
 whole within one tile. ``known`` counts only objects that were in the last result that the planner was told.
-No picture is needed, so what a detector finds in a tile is taken to be what it finds in the whole frame.
+What a detector finds in a tile is taken to be what it finds in the whole frame. Pictures are needed only for
+what changed in them (--videos): then still objects are not sent, and count if what stands for them fits.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from analytics.detections import Detections
 from analytics.elf import FramePlan, Planner, Policy, WorkerView, merge
 from analytics.elf.attention_lstm import AttentionLstmPredictor
+from analytics.elf.changes import Plane
 from analytics.elf.geometry import Boxes, Rows, areas, overlaps, whole_within
 from analytics.elf.planner import Padding
 from analytics.elf.prediction import KalmanPredictor, LastBoxPredictor, Prediction, Predictor
@@ -30,6 +33,7 @@ from analytics.interface import DetectorConfig
 
 WORKERS = tuple(WorkerView(f"w{index}", 1e6, 12.5e6, 0.002, 0.003) for index in range(4))
 LOOK_SEES_PX = 10  # sides of what a look can show, in its own pixels
+STILL_IOU = 0.6  # with what is carried for an object that is not sent
 TRUTH_SCORE = 0.4  # a box of the whole frame that counts; what is told to the planner may be weaker
 
 
@@ -118,11 +122,23 @@ class Figures:
         return f"{100 * known:7.2f} {100 * all_boxes:7.2f} {100 * tiles:6.1f} {100 * (tiles + looks):6.1f}"
 
 
-def run(clip: Clip, planner: Planner, lag: int, figures: Figures) -> None:
+def pictures(video: Path | None) -> Iterator[Plane | None]:
+    """Luma of every frame, then None for ever; with it the planner knows what changed."""
+    if video is not None:
+        reader = cv2.VideoCapture(str(video))
+        while (read := reader.read())[0]:
+            yield np.asarray(cv2.cvtColor(read[1], cv2.COLOR_BGR2GRAY), np.uint8)
+    while True:
+        yield None
+
+
+def run(clip: Clip, planner: Planner, lag: int, figures: Figures, video: Path | None) -> None:
     """Plan every frame; a frame's result is known ``lag`` frames later."""
     waiting: list[tuple[int, Detections]] = []
     told = Detections.empty(clip.frames[0].names)
-    for index, truth in enumerate(clip.frames):
+    for index, (truth, luma) in enumerate(zip(clip.frames, pictures(video), strict=False)):
+        if luma is not None:
+            planner.see(luma)
         plan = planner.plan(index, clip.frame_wh, WORKERS)
         boxes = truth[np.flatnonzero(truth.scores >= TRUTH_SCORE)].boxes_xyxy.astype(np.float64)
         if not plan.covers_all:
@@ -135,7 +151,8 @@ def run(clip: Clip, planner: Planner, lag: int, figures: Figures) -> None:
 
 def _count(plan: FramePlan, clip: Clip, boxes: Boxes, before: Detections, figures: Figures) -> None:
     tiles = np.array([tile.xyxy for tile in plan.tiles], np.float64).reshape(-1, 4)
-    whole = whole_within(boxes, tiles).any(1)
+    still = np.array([each.box_xyxy for each in plan.skipped], np.float64).reshape(-1, 4)
+    whole = whole_within(boxes, tiles).any(1) | (overlaps(boxes, still) >= STILL_IOU).any(1)
     known = (overlaps(boxes, before.boxes_xyxy.astype(np.float64)) > 0.2).any(1)
     figures.boxes += len(boxes)
     figures.whole += int(whole.sum())
@@ -148,9 +165,9 @@ def _count(plan: FramePlan, clip: Clip, boxes: Boxes, before: Detections, figure
 
 
 PREDICTORS: tuple[tuple[Callable[[], Predictor], Sequence[float]], ...] = (
-    (LastBoxPredictor, (0, 1, 2, 3, 4, 6)),
-    (KalmanPredictor, (0, 1, 2, 3, 4, 6)),
-    (AttentionLstmPredictor, (0, 1, 2, 3, 4, 6)),
+    (LastBoxPredictor, ()),
+    (KalmanPredictor, ()),
+    (AttentionLstmPredictor, ()),
     (lambda: ElfPadding(LastBoxPredictor()), (1,)),
     (lambda: ElfPadding(AttentionLstmPredictor()), (1,)),
 )
@@ -161,25 +178,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("boxes", type=Path, nargs="+", help="JSON Lines of `veilcam detect`")
+    parser.add_argument("--videos", type=Path, nargs="+", help="the clips, in the same order")
+    parser.add_argument("--only", default="", help="predictors whose names begin so")
+    parser.add_argument("--pads", type=float, nargs="+", default=[0, 1, 2, 3, 4, 6], help="in spreads")
     parser.add_argument("--lag", type=int, default=1, help="frames until a result is known")
     parser.add_argument("--margin", type=int, default=0, help="Policy.margin, pixels")
-    parser.add_argument("--sweep", type=float, default=0.02, help="Policy.sweep_share")
-    parser.add_argument("--each", action="store_true", help="a table for every clip too")
+    parser.add_argument("--sweep", type=float, default=0.01, help="Policy.sweep_share")
     arguments = parser.parse_args()
     clips = [Clip.read(path) for path in arguments.boxes]
-    for group in [clips] + [[clip] for clip in clips] if arguments.each else [clips]:
-        count = sum(len(clip.frames) for clip in group)
-        names = ", ".join(clip.name for clip in group)
-        print(f"\n{names}: {count} frames, results {arguments.lag} frame(s) late")
-        print(f"{'predictor':32s} {'pad':>3s} {'known':>7s} {'all':>7s} {'px':>6s} {'+look':>6s} ms")
-        for make, paddings in PREDICTORS:
-            for spreads in paddings:
-                figures, began = Figures(), time.thread_time()
-                for clip in group:
-                    policy = Policy(margin=arguments.margin, sweep_share=arguments.sweep)
-                    run(clip, Planner(policy, make(), Padding(spreads)), arguments.lag, figures)
-                spent_ms = 1e3 * (time.thread_time() - began) / count
-                print(f"{make().name:32s} {spreads:3.0f} {figures.row()} {spent_ms:.1f}", flush=True)
+    videos: list[Path | None] = arguments.videos or [None] * len(clips)
+    count = sum(len(clip.frames) for clip in clips)
+    print(f"{', '.join(clip.name for clip in clips)}: {count} frames, results {arguments.lag} frame(s) late")
+    print(f"{'predictor':32s} {'pad':>3s} {'known':>7s} {'all':>7s} {'px':>6s} {'+look':>6s} ms")
+    policy = Policy(margin=arguments.margin, sweep_share=arguments.sweep)
+    for make, pads in PREDICTORS:
+        if not make().name.startswith(arguments.only):
+            continue
+        for spreads in pads or arguments.pads:
+            figures, began = Figures(), time.thread_time()
+            for clip, video in zip(clips, videos, strict=True):
+                run(clip, Planner(policy, make(), Padding(spreads)), arguments.lag, figures, video)
+            spent_ms = 1e3 * (time.thread_time() - began) / count
+            print(f"{make().name:32s} {spreads:3.0f} {figures.row()} {spent_ms:.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from analytics.elf.types import LOCAL, FramePlan, Policy, Skipped, Tile, WorkerV
 from base.errors import UsageError
 
 _REMEMBERED_PLANS = 16
-_TURNS = 2.0  # bench/elf_partition.py: busy times 53 to 83 % of each other at 4:2:1:1, frames 5 % longer
+_TURNS = 2.0  # bench/elf_partition.py: busy times 46 to 82 % of each other at 4:2:1:1, frames 4 % longer
 
 
 @dataclass(frozen=True, slots=True)
