@@ -176,8 +176,8 @@ class EdgeDetection:
                 began_s = time.monotonic()
                 try:
                     prepared = await pool.prepare(frame, index)
-                except VeilError as error:
-                    logger.warning("edge detection: frame %d: %s", index, error)
+                except Exception as error:  # whatever it is, only this frame is lost
+                    _note(index, error)
                     continue
                 self._prepare_s += 0.2 * (time.monotonic() - began_s - self._prepare_s)
                 if ahead is not None:
@@ -208,8 +208,8 @@ class EdgeDetection:
     async def _infer(self, pool: Pool, prepared: Prepared) -> None:
         try:
             result = await pool.infer(prepared)
-        except VeilError as error:
-            logger.warning("edge detection: frame %d: %s", prepared.frame_index, error)
+        except Exception as error:  # as a detector's run-time may raise; only this frame is lost
+            _note(prepared.frame_index, error)
             return
         self._count(result)
         self._on_result(result)
@@ -225,6 +225,13 @@ class EdgeDetection:
         area = sum(outcome.tile.sent_pixels for outcome in result.outcomes if outcome.sent_bytes)
         self._latency_s = _smooth(self._latency_s, result.latency_s)
         self._sent_share = _smooth(self._sent_share, area / (width * height))
+
+
+def _note(frame_index: int, error: Exception) -> None:
+    if isinstance(error, VeilError):
+        logger.warning("edge detection: frame %d: %s", frame_index, error)
+    else:
+        logger.error("edge detection: frame %d: %s", frame_index, type(error).__name__, exc_info=error)
 
 
 def _smooth(mean: float | None, value: float) -> float:

@@ -52,6 +52,16 @@ PROMISED: dict[str, set[str]] = {
         "read_segments",
     },
     "evaluation": {"EvaluationSettings", "Part", "PixelPath", "Row", "Table", "evaluate"},
+    "analytics.pool": {
+        "EdgeWorkers",
+        "Pool",
+        "PoolOptions",
+        "PoolResult",
+        "Prepared",
+        "TileOutcome",
+        "WorkerAddress",
+        "WorkerState",
+    },
     "analytics": {
         "Detections",
         "Detector",
