@@ -42,14 +42,13 @@ class Reader:
         Raises:
             Truncated: fewer are left.
         """
-        if count > self.remaining:
-            message = (
-                f"{self.what}: {field} needs {count} bytes at offset {self._offset}, {self.remaining} left"
-            )
-            raise Truncated(message)
         start = self._offset
-        self._offset += count
-        return self._data[start : self._offset]
+        end = start + count
+        if end > len(self._data):
+            message = f"{self.what}: {field} needs {count} bytes at offset {start}, {self.remaining} left"
+            raise Truncated(message)
+        self._offset = end
+        return self._data[start:end]
 
     def unsigned(self, size: int, field: str, maximum: int | None = None) -> int:
         """A big-endian unsigned integer of ``size`` bytes, at most ``maximum``."""
