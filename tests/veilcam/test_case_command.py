@@ -196,8 +196,22 @@ def test_links_in_a_folder_of_recordings_are_passed_over(studio: Studio, tmp_pat
 def test_a_file_that_is_no_time_stamp_is_a_mistake_of_usage(
     studio: Studio, tmp_path: Path, content: bytes
 ) -> None:
+    pytest.importorskip("rfc3161_client", reason="needs the timestamp extra")
     (tmp_path / "stamp").write_bytes(content)
     root = make_authority(tmp_path / "tsa")
     verify = ("verify", "protected.mp4", "-c", "keys/gate.pub", "--stamp", tmp_path / "stamp")
     ended = studio.call(*verify, "--tsa-root", root)
     assert (ended.exit_code, "--stamp: " in ended.err) == (2, True), ended.err
+
+
+def test_a_cases_stamp_that_was_cut_is_status_3(studio: Studio, tmp_path: Path) -> None:
+    pytest.importorskip("rfc3161_client", reason="needs the timestamp extra")
+    root, case = make_authority(tmp_path / "tsa"), tmp_path / "case"
+    start = ("case", "decode", "protected.mp4", "-o", case, "-i", "keys/custodian.identity", "-j", "1")
+    with serving_stamps(tmp_path / "tsa") as url:
+        assert studio.call(*start, "-c", "keys/gate.pub", "--timestamp", url).exit_code == 0
+    assert studio.call("case", "check", case, "--tsa-root", root).exit_code == 0
+    stamp = case / "SHA256SUMS.tsr"
+    stamp.write_bytes(stamp.read_bytes()[:40])
+    ended = studio.call("case", "check", case, "--tsa-root", root)
+    assert (ended.exit_code, "not an RFC 3161 response" in ended.err) == (3, True), ended.err

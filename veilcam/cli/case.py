@@ -186,12 +186,16 @@ def check(
     Status 3 if a file was changed, added or is missing, or the time stamp does not fit. The hash of
     SHA256SUMS that it prints must be the one of the hand-over sheet and of the ledger's `export` entry.
     """
+    from base.errors import AuthenticationFailed, FormatError
     from forensics.case import check_bundle, check_stamp
 
     output = Output(as_json)
     with output.progress("checking") as advance:
         found = check_bundle(folder, advance)
-    stamp = check_stamp(folder, tsa_root) if tsa_root else None
+    try:
+        stamp = check_stamp(folder, tsa_root) if tsa_root else None
+    except FormatError as error:  # the bundle is what is judged: a stamp that is none does not fit
+        raise AuthenticationFailed(f"{folder}: {error}") from error
     output.say(f"{'OK' if not found.problems else 'CHANGED'}  {folder}, {found.num_files} files")
     output.say(f"  sha256 of SHA256SUMS  {found.sums_sha256}")
     for problem in found.problems:
