@@ -76,6 +76,10 @@ class Ledger:
             if unit.is_last:
                 self.finished.add(unit.segment_index)
 
+    def wait_for(self, time_us: int) -> float:
+        """Seconds until a picture taken after ``time_us`` (Unix) comes."""
+        return until(lambda: self.newest_us > time_us)
+
     def close(self) -> None:
         """Stop listening."""
         self._broadcast.unsubscribe(self._subscription)
@@ -183,7 +187,7 @@ def source_cuts(count: int, folder: Path) -> Part:
                     time.sleep(DOWN_S[number % len(DOWN_S)])
                 cable.restore()
                 back_us = time.time_ns() // 1000
-                times_s.append(until(lambda since=back_us: ledger.newest_us > since))
+                times_s.append(ledger.wait_for(back_us))
                 time.sleep(1.0)
             ticker.close()
             time.sleep(2.0)
@@ -226,31 +230,32 @@ def full_disks(count: int) -> Part:
         small_disk() as disk,
         StandInCamera(width=320, height=180, fps=10, gop_s=1.0, sealed_bytes_per_frame=500) as camera,
     ):
-        filler = disk / "filler"
-        recorded = 0
+        recorded = lost = 0
+        before = Held.now()
         for number in range(count):
-            to_the_last_byte = number % 2 == 1
-            min_free = 0 if to_the_last_byte else MIN_FREE_BYTES
-            options = RecorderOptions(disk / f"run{number}", "gate", min_free_bytes=min_free)
-            with Recorder(camera.broadcast, options) as recorder:
-                until(lambda r=recorder: r.state().segments >= 2)
-                if number == 0:
-                    before = Held.now()
-                fill(filler, 0 if to_the_last_byte else MIN_FREE_BYTES // 2)
-                until(lambda r=recorder: bool(r.state().error))
-                time.sleep(2.0)
-                filler.unlink()
-                segments = recorder.state().segments
-                times_s.append(until(lambda r=recorder: not r.state().error))
-                until(lambda r=recorder, n=segments: r.state().segments > n)
-                more = Held.now().more_than(before)
-            recorded += recorder.state().segments
-        found = sum(len(recorded_segments(disk / f"run{number}")) for number in range(count))
-    return summary(times_s) | {
-        "recorded_segments": recorded,
-        "lost_segments": recorded - found,
-        "leaks": more,
-    }
+            folder = disk / f"run{number}"
+            time_s, segments = one_full_disk(camera, folder, to_the_last_byte=number % 2 == 1)
+            times_s.append(time_s)
+            recorded += segments
+            lost += segments - len(recorded_segments(folder))
+        more = Held.now().more_than(before)
+    return summary(times_s) | {"recorded_segments": recorded, "lost_segments": lost, "leaks": more}
+
+
+def one_full_disk(camera: StandInCamera, folder: Path, *, to_the_last_byte: bool) -> tuple[float, int]:
+    """Seconds from room on the disk to recording again, and how many segments the recorder counted."""
+    options = RecorderOptions(folder, "gate", min_free_bytes=0 if to_the_last_byte else MIN_FREE_BYTES)
+    filler = folder.parent / "filler"
+    with Recorder(camera.broadcast, options) as recorder:
+        until(lambda: recorder.state().segments >= 2)
+        fill(filler, 0 if to_the_last_byte else MIN_FREE_BYTES // 2)
+        until(lambda: bool(recorder.state().error))
+        time.sleep(2.0)
+        filler.unlink()
+        segments = recorder.state().segments
+        time_s = until(lambda: not recorder.state().error)
+        until(lambda: recorder.state().segments > segments)
+    return time_s, recorder.state().segments
 
 
 def free_port() -> int:
@@ -326,7 +331,7 @@ async def whip_restarts(count: int) -> Part:
     with StandInCamera(width=320, height=180, fps=10, gop_s=2.0) as camera:
         output = WhipOutput(parse_target(f"whip://127.0.0.1:{port}/whip", token=TOKEN), camera)
         output.start()
-        before: tuple[Held, int] | None = None
+        samples: list[tuple[Held, int]] = []
         for number in range(count + 1):
             server = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.support.whip_server", str(port), stdout=subprocess.PIPE
@@ -338,8 +343,7 @@ async def whip_restarts(count: int) -> Part:
                 if number:
                     times_s.append(time.monotonic() - start_s)
                 await asyncio.sleep(3.0)
-                now = Held.now(), len(asyncio.all_tasks())
-                before = before or now
+                samples.append((Held.now(), len(asyncio.all_tasks())))
             finally:
                 with suppress(ProcessLookupError):
                     server.kill()
@@ -347,9 +351,8 @@ async def whip_restarts(count: int) -> Part:
             await asyncio.sleep(DOWN_S[number % len(DOWN_S)])
         state = output.state()
         await output.close()
-    more: dict[str, int] = dict(now[0].more_than(before[0]))
-    if now[1] > before[1]:
-        more["tasks"] = now[1] - before[1]
+    (held, tasks), (last_held, last_tasks) = samples[0], samples[-1]
+    more = last_held.more_than(held) | ({"tasks": last_tasks - tasks} if last_tasks > tasks else {})
     return summary(times_s) | {"reconnects": state.reconnects, "leaks": more}
 
 

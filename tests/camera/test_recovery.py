@@ -84,15 +84,19 @@ def test_a_camera_whose_cable_is_pulled_is_back_with_the_right_times_and_all_fin
                     seen.append((unit, time.time_ns() // 1000))
                 return len(seen)
 
+            def wait_for_more() -> None:
+                count = take()
+                until("pictures come", lambda: take() > count + 20)
+
             with Recorder(pipeline.broadcast, RecorderOptions(tmp_path, "gate")) as recorder, pipeline:
-                until("pictures come", lambda: take() > 20)
+                wait_for_more()
                 before = Held.now()
                 for outage_s in (0.2, OUTAGE_S):
                     cable.cut()
                     time.sleep(outage_s)
                     cable.restore()
-                    back_us, count = time.time_ns() // 1000, take()
-                    until("pictures come again", lambda n=count: take() > n + 20)
+                    back_us = time.time_ns() // 1000
+                    wait_for_more()
                     unit, came_us = seen[-1]
                     assert abs(came_us - unit.unit.pts_us) < DATED_WITHIN_US
                     assert unit.unit.pts_us > back_us

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
 
 import av
 import numpy as np
 import numpy.typing as npt
 import pytest
-from av.video.codeccontext import VideoCodecContext
 
 from analytics.encoded_unit import EncodedUnit
 from camera.protect_file import protect_file
@@ -111,13 +109,13 @@ def luma_of(segments: list[OpenedSegment]) -> list[npt.NDArray[np.uint8]]:
     """Decoded by one decoder over all segments, as a player does."""
     (stream,) = {segment.streams for segment in segments}
     assert [one.codec for one in stream] == ["h264"]
-    decoder = cast(VideoCodecContext, av.CodecContext.create("h264", "r"))
+    decoder = av.CodecContext.create("h264", "r")
     decoder.extradata = stream[0].extradata
     packets = [packet for segment in segments for packet in segment.packets]
     times = [packet.pts or 0 for packet in packets]
     assert times == sorted(set(times))
     frames = [frame for packet in packets for frame in decoder.decode(av.Packet(packet.data))]
-    return [frame.to_ndarray()[:HEIGHT] for frame in (*frames, *decoder.decode(None))]
+    return [np.asarray(frame.to_ndarray()[:HEIGHT], np.uint8) for frame in (*frames, *decoder.decode(None))]
 
 
 def error_of(shown: npt.NDArray[np.uint8], number: int, columns: slice) -> float:
