@@ -45,6 +45,26 @@ def agreement(reference: Sequence[Detections], other: Sequence[Detections], min_
     return map50(other, truths)
 
 
+def differences(reference: Sequence[Detections], other: Sequence[Detections]) -> list[int]:
+    """Objects that the whole frame is sure of; those ``other`` lacks; those only ``other`` is sure of."""
+    sure = missed = invented = 0
+    for one, two in zip(reference, other, strict=True):
+        strong = one[np.flatnonzero(one.scores >= STRONG)]
+        sure += len(strong)
+        missed += _without_match(strong, two)
+        invented += _without_match(two[np.flatnonzero(two.scores >= STRONG)], one)
+    return [sure, missed, invented]
+
+
+def _without_match(some: Detections, others: Detections) -> int:
+    count = 0
+    for row in range(len(some)):
+        same = others[np.flatnonzero(others.class_ids == some.class_ids[row])]
+        ious = iou_matrix(some.boxes_xyxy[row : row + 1], same.boxes_xyxy)
+        count += not len(same) or ious.max() < 0.5
+    return count
+
+
 def map50(found: Sequence[Detections], truths: Sequence[Truth]) -> float:
     """Mean over the classes that occur, by their number of objects; nan without any."""
     ids = sorted({int(one) for truth in truths for one in truth.class_ids})
