@@ -12,6 +12,7 @@ from analytics.elf.geometry import Boxes, Mask, Rows
 from analytics.elf.prediction import MAX_REGIONS
 from base.errors import UsageError
 
+MAX_PROPOSALS = 16  # in one frame, the largest
 _NEVER = -(1 << 30)
 
 
@@ -104,6 +105,11 @@ class ChangeMap:
         wanted = np.zeros(count, np.bool_)
         wanted[labels[ready]] = True
         chosen = np.flatnonzero(wanted)
+        if len(chosen) > MAX_PROPOSALS:
+            largest = np.argsort(-stats[chosen, cv2.CC_STAT_AREA], kind="stable")
+            chosen = np.sort(chosen[largest[:MAX_PROPOSALS]])
+            wanted[:] = False
+            wanted[chosen] = True
         if not len(chosen):
             return np.zeros((0, 4))
         cells = np.where(wanted[labels], labels, 0)

@@ -125,7 +125,6 @@ class Policy:
             same pixels as in the whole frame and it answers alike; a divisor of ``stride``.
         margin: pixels around every object that a detector needs to see it as it would in the whole frame.
         bytes_per_pixel: of a coded tile, until the pool has told better.
-        max_tiles: in one frame.
         min_side: scale tiles down as far as the smaller side of every object in them keeps so many pixels;
             0 sends everything at full size.
         scales: those that tiles may be sent at, rising to 1.
@@ -141,7 +140,6 @@ class Policy:
     align: int = 16
     margin: int = 8
     bytes_per_pixel: float = 0.15
-    max_tiles: int = 64
     min_side: int = 0
     scales: tuple[float, ...] = (0.25, 0.375, 0.5, 0.75, 1.0)
     local_detector: bool = True
@@ -154,13 +152,13 @@ class Policy:
         if not 1 <= self.look_every[0] <= self.look_every[1]:
             message = f"policy: expected look_every with 1 <= fewest <= most, got {self.look_every}"
             raise UsageError(message)
-        if self.align < 1 or self.stride % self.align:
-            message = f"policy: expected an align that divides stride {self.stride}, got {self.align}"
-            raise UsageError(message)
-        if min(self.stride, self.max_tiles) < 1 or min(self.margin, self.min_side) < 0:
-            raise UsageError(
-                "policy: expected stride and max_tiles of at least 1, margin and min_side of at least 0"
+        if self.stride < 4 or self.stride % 4 or self.align < 1 or self.stride % self.align:
+            message = (
+                f"policy: expected a stride of 4, 8, ... and an align that divides it, got {self.stride}"
             )
+            raise UsageError(f"{message} and {self.align}")
+        if min(self.margin, self.min_side) < 0:
+            raise UsageError("policy: expected margin and min_side of at least 0")
         if (
             not self.scales
             or self.scales[-1] != 1
@@ -201,7 +199,8 @@ class FramePlan:
     """What to send where for one frame.
 
     Attributes:
-        tiles: full-resolution (or scaled) tiles, at most Policy.max_tiles.
+        tiles: full-resolution (or scaled) tiles; never more than known objects and moving patches, so that
+            there are at most 145 of them.
         look: the whole frame, made smaller; None in most frames. Not among ``tiles``.
         skipped: known objects that are in no tile.
         predicted_finish_s: by worker, when its last answer is expected, from the moment of sending.

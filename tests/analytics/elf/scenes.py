@@ -27,8 +27,8 @@ def workers(*speeds: float, max_share: float = 1.0) -> list[WorkerView]:
 
 def found(boxes: Boxes | Sequence[Sequence[float]], score: float = 0.8) -> Detections:
     """People in these places."""
-    array = np.asarray(boxes, np.float64).reshape(-1, 4)
-    return Detections(array, np.full(len(array), score), np.zeros(len(array), np.int64), NAMES)
+    array = np.asarray(boxes, np.float32).reshape(-1, 4)
+    return Detections(array, np.full(len(array), score, np.float32), np.zeros(len(array), np.int64), NAMES)
 
 
 def walkers(

@@ -63,7 +63,7 @@ def test_odd_sizes_have_their_last_cells() -> None:
 
 def test_pictures_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="uint8"):
-        shrink(np.zeros((4, 4, 3), np.uint8))  # type: ignore[arg-type]
+        shrink(np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(UsageError, match="one size"):
         changed_cells(shrink(np.zeros((64, 64), np.uint8)), shrink(np.zeros((64, 96), np.uint8)), cell=32)
     with pytest.raises(UsageError, match="multiple of 4"):
@@ -141,6 +141,15 @@ def test_leaves_in_the_wind_are_sent_ever_more_seldom() -> None:
     assert sent[:2] == [1, 3]
     assert (np.diff(np.diff(sent)) >= 0).all()
     assert len(sent) <= 8
+
+
+def test_at_most_sixteen_moving_patches_are_sent() -> None:
+    changes = ChangeMap(32)
+    changes.resize(FRAME)
+    changed = nothing()
+    changed[::2, ::2] = True  # 108 single cells
+    changes.take(1, changed)
+    assert len(changes.propose(1, np.zeros((0, 4)))) == 16
 
 
 def test_a_change_everywhere_is_the_light_and_not_objects() -> None:
