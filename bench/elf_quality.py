@@ -61,7 +61,7 @@ def _without_match(some: Detections, others: Detections) -> int:
     for row in range(len(some)):
         same = others[np.flatnonzero(others.class_ids == some.class_ids[row])]
         ious = iou_matrix(some.boxes_xyxy[row : row + 1], same.boxes_xyxy)
-        count += not len(same) or ious.max() < 0.5
+        count += int(not len(same) or bool(ious.max() < 0.5))
     return count
 
 
