@@ -8,16 +8,26 @@ manifest goes into a copy.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from base.errors import FormatError, Malformed, MediaError, MissingDependency, UsageError
+from base.errors import (
+    AuthenticationFailed,
+    FormatError,
+    Malformed,
+    MediaError,
+    MissingDependency,
+    UsageError,
+)
 from base.files import read_bounded
 from codec.muxer import temporary_neighbour
 from forensics.canonical import JsonObject
+from forensics.ledger_entry import EventKind
+from forensics.ledger_index import LedgerIndex, Query
 from forensics.report import TOOL, FileDigest
 from forensics.restored import find_label
 
@@ -45,6 +55,7 @@ def add_manifest(
     *,
     certificates: Path,
     key: Path,
+    ledger: Path | None = None,
     algorithm: str = "ES256",
     tsa_url: str | None = None,
 ) -> JsonObject:
@@ -55,12 +66,15 @@ def add_manifest(
         out: same ending; mode 0600.
         certificates: PEM chain, the signer's first.
         key: PEM private key of the signer, mode 0600.
+        ledger: that recorded the opening; the report is held against it. None: the report is believed, and
+            the statement says so (``report_in_ledger``).
         algorithm: ES256, ES384, PS256 or ED25519, as the key.
         tsa_url: RFC 3161 authority that stamps the claim; None: no stamp.
 
     Raises:
         UsageError: a wrong ending or algorithm, an output that exists, or a video without its report.
-        Malformed: the report is not this video's.
+        Malformed: the report is none.
+        AuthenticationFailed: the report is not this video's, or not the one that the ledger knows.
         MediaError: the library refuses the video, key or certificates.
         MissingDependency: the extra is not installed.
     """
@@ -75,7 +89,7 @@ def add_manifest(
     if algorithm not in _ALGORITHMS:
         message = f"C2PA: expected an algorithm of {', '.join(_ALGORITHMS)}; got {algorithm}"
         raise UsageError(message)
-    statement = _statement(video)
+    statement = _statement(video, ledger)
     manifest = {
         "claim_generator_info": [{"name": "veilcam", "version": TOOL.split()[-1]}],
         "title": out.name,
@@ -140,7 +154,7 @@ def read_manifest(video: Path) -> JsonObject:
     return statement
 
 
-def _statement(video: Path) -> JsonObject:
+def _statement(video: Path, ledger: Path | None) -> JsonObject:
     from forensics.case_files import describe  # noqa: PLC0415  # keeps this module light without the extra
 
     path = video.with_name(video.name + ".report.json")
@@ -148,11 +162,14 @@ def _statement(video: Path) -> JsonObject:
         message = f"{path.name}: missing; C2PA manifests are made for what `veilcam decode` wrote"
         raise UsageError(message)
     digest: FileDigest = describe(video)
+    content = read_bounded(path, _MAX_REPORT_BYTES)
+    if ledger is not None:
+        _check_known(hashlib.sha256(content).hexdigest(), path.name, ledger)
     try:
-        report = json.loads(read_bounded(path, _MAX_REPORT_BYTES))
+        report = json.loads(content)
         if report["output"]["sha256"] != digest.sha256:
             message = f"{video.name}: is not the video that its report speaks of"
-            raise Malformed(message)
+            raise AuthenticationFailed(message)
         return {
             "tool": report["tool"],
             "verdict": report["verdict"],
@@ -161,13 +178,28 @@ def _statement(video: Path) -> JsonObject:
             "camera": report["camera"],
             "case": report["case"],
             "ledger": report["ledger"],
-            "restored": False,
+            "report_in_ledger": ledger is not None,
+            "restored": bool(find_label(video)),
         }
     except FormatError:
         raise
     except (ValueError, KeyError, TypeError) as error:
         message = f"{path.name}: not a decode report"
         raise Malformed(message) from error
+
+
+def _check_known(sha256: str, name: str, ledger: Path) -> None:
+    """The end of an opening names its report's hash: an edited report must not be signed for."""
+    if not ledger.is_file():
+        message = (
+            f"{ledger}: no ledger that could know {name}; name the one of the opening, or say --unchecked"
+        )
+        raise UsageError(message)
+    with LedgerIndex(ledger) as index:
+        found = index.find(Query(kinds=[EventKind.END.value], words=[sha256], limit=10))
+    if not any(entry.body.get("report_sha256") == sha256 for entry in found):
+        message = f"{name}: is not the report of any opening in {ledger}: changed, or of another machine"
+        raise AuthenticationFailed(message)
 
 
 def _action(video: Path) -> JsonObject:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import FormatError, MediaError, UsageError
+from base.errors import AuthenticationFailed, MediaError, UsageError
 from forensics.c2pa_manifest import add_manifest, read_manifest
-from forensics.decode import decode
+from forensics.decode import decode, report_path
 from forensics.ledger import Ledger
 from tests.forensics.recordings import Recording, payloads
 from tests.support.authority import make_certificate
@@ -35,7 +35,7 @@ def test_an_opened_video_tells_where_it_comes_from_and_keeps_its_packets(
     video, out = tmp_path / "video.mp4", tmp_path / "out.mp4"
     report = decode(recording.path, video, [recording.identity], camera=recording.camera, ledger=ledger)
     chain, key = credentials
-    add_manifest(video, out, certificates=chain, key=key)
+    add_manifest(video, out, certificates=chain, key=key, ledger=ledger.path)
     statement = read_manifest(out)
     assert statement["verdict"] == "authentic"
     assert statement["recording_sha256"] == report.verification.input.sha256
@@ -52,8 +52,19 @@ def test_an_opened_video_tells_where_it_comes_from_and_keeps_its_packets(
     with pytest.raises(MediaError, match="mismatch"):
         read_manifest(tmp_path / "changed.mp4")
 
+    path = report_path(video)
+    content = path.read_text()
+    path.write_text(content.replace('"authentic"', '"tampered"'))
+    with pytest.raises(AuthenticationFailed, match="not the report of any opening"):
+        add_manifest(video, tmp_path / "edited.mp4", certificates=chain, key=key, ledger=ledger.path)
+    believed = add_manifest(video, tmp_path / "edited.mp4", certificates=chain, key=key)
+    assert (believed["verdict"], believed["report_in_ledger"]) == ("tampered", False)
+    with pytest.raises(UsageError, match="--unchecked"):
+        add_manifest(video, tmp_path / "e.mp4", certificates=chain, key=key, ledger=tmp_path / "none")
+    path.write_text(content)
+
     video.write_bytes(video.read_bytes() + b"x")
-    with pytest.raises(FormatError, match="is not the video"):
+    with pytest.raises(AuthenticationFailed, match="is not the video"):
         add_manifest(video, tmp_path / "other.mp4", certificates=chain, key=key)
     with pytest.raises(UsageError, match="exists already"):
         add_manifest(video, out, certificates=chain, key=key)

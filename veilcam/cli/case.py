@@ -217,6 +217,9 @@ def c2pa(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="New file, same ending.")],
     cert: Annotated[Path, typer.Option(metavar="PEM", help="Certificates, the signer's first.")],
     key: Annotated[Path, typer.Option(metavar="PEM", help="The signer's private key.")],
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Believe the report; the ledger of the opening is elsewhere.")
+    ] = False,
     algorithm: Annotated[str, typer.Option(help="ES256, ES384, PS256 or ED25519.")] = "ES256",
     timestamp: Annotated[
         str | None, typer.Option(metavar="URL", help="RFC 3161 authority that stamps the claim.")
@@ -226,15 +229,19 @@ def c2pa(
     """Tell tools that read Content Credentials where an opened video comes from.
 
     The manifest names the protected recording, its verdict, the camera and the ledger entry. It adds nothing
-    to what the camera's signature proves.
+    to what the camera's signature proves. Status 3: the report beside IN is not the one that the ledger knows.
     """
     from forensics.c2pa_manifest import add_manifest
+    from forensics.ledger import default_ledger_path
     from veilcam.cli.paths import existing_file
 
     output = Output(as_json)
     for path, role in ((video, "IN"), (cert, "--cert"), (key, "--key")):
         existing_file(path, role)
-    statement = add_manifest(video, out, certificates=cert, key=key, algorithm=algorithm, tsa_url=timestamp)
+    known_to = None if unchecked else default_ledger_path()
+    statement = add_manifest(
+        *(video, out), certificates=cert, key=key, ledger=known_to, algorithm=algorithm, tsa_url=timestamp
+    )
     output.say(f"wrote {out}: {statement['verdict']}, camera {statement['camera'] or 'not checked'}")
     output.result({"ok": True, "out": str(out), **statement})
     return 0
