@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--pads", type=float, nargs="+", default=[0, 1, 2, 3, 4, 6], help="in spreads")
     parser.add_argument("--lag", type=int, default=1, help="frames until a result is known")
     parser.add_argument("--margin", type=int, default=0, help="Policy.margin, pixels")
-    parser.add_argument("--sweep", type=float, default=0.01, help="Policy.sweep_share")
+    parser.add_argument("--sweep", type=float, default=0.02, help="Policy.sweep_share")
     arguments = parser.parse_args()
     clips = [Clip.read(path) for path in arguments.boxes]
     videos: list[Path | None] = arguments.videos or [None] * len(clips)

@@ -135,7 +135,7 @@ class Policy:
     look: Literal["local", "trusted", "any"] = "any"
     look_scale: float = 0.5
     look_every: tuple[int, int] = (3, 12)
-    sweep_share: float = 0.01
+    sweep_share: float = 0.02
     stride: int = 32
     align: int = 16
     margin: int = 8
