@@ -130,7 +130,12 @@ def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
         bench.cap(number, bench.arguments.cap)
     busy: dict[str, float] = {f"w{n}": 0.0 for n in range(len(UNEQUAL))}
     ends: dict[str, float] = dict.fromkeys(busy, 0.0)
+    planned: dict[str, float] = dict.fromkeys(busy, 0.0)
+    without_looks: dict[str, float] = dict.fromkeys(busy, 0.0)
     for result in results:
+        if result.plan.look is None:
+            for name, finish_s in result.plan.predicted_finish_s.items():
+                planned[name] = planned.get(name, 0.0) + finish_s
         last: dict[str, float] = {}
         for outcome in result.outcomes:
             if outcome.busy_s is not None and not outcome.is_look:
@@ -138,6 +143,8 @@ def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
                 last[outcome.worker] = max(last.get(outcome.worker, 0.0), outcome.latency_s)
         for name, end_s in last.items():
             ends[name] += end_s
+            if result.plan.look is None:
+                without_looks[name] += end_s
     return {
         "capacities": UNEQUAL,
         "caps": [round(unit * share, 4) for share in UNEQUAL],
@@ -146,6 +153,9 @@ def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
         "busy_spread": spread_of(busy.values()),
         "from_sending_to_last_answer_s": {name: round(seconds, 3) for name, seconds in ends.items()},
         "last_answer_spread": spread_of(ends.values()),
+        "without_looks_s": {name: round(seconds, 3) for name, seconds in without_looks.items()},
+        "without_looks_spread": spread_of(without_looks.values()),
+        "planned_without_looks_s": {name: round(seconds, 3) for name, seconds in planned.items()},
         "latency_ms": spread_ms([result.latency_s for result in results]),
     }
 

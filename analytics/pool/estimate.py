@@ -144,9 +144,12 @@ class WorkerEstimate:
             self._queue_s += 0.3 * (queue_s - self._queue_s)
         self.num_observations += 1
 
-    def add_gap(self, gap_s: float) -> None:
-        """Time between two answers to tiles that were there together, less the work on the second."""
-        self._gaps.append(max(gap_s, 0.0))
+    def add_gap(self, gap_s: float, sent_bytes: int) -> None:
+        """Time between two answers to tiles that were there together, less the work on the second.
+
+        What the link's rate explains of it is not counted twice.
+        """
+        self._gaps.append(max(gap_s - self._transfer.slope * sent_bytes, 0.0))
 
     @property
     def _between_s(self) -> float:

@@ -240,13 +240,14 @@ class EdgeWorker:
                 group.create_task(one())
         for (before_s, _), (after_s, busy_s) in pairwise(ended):
             if busy_s is not None:
-                self.estimate.add_gap(after_s - before_s - busy_s)
+                size = self._transport.body_bytes(request)
+                self.estimate.add_gap(after_s - before_s - busy_s, size)
 
     def _learn(self, seen: Observation) -> None:
         self.estimate.add(seen)
         now_s = self._clock()
         if self._last_answer_s is not None and seen.busy_s is not None and not seen.alone:
-            self.estimate.add_gap(now_s - self._last_answer_s - seen.busy_s)
+            self.estimate.add_gap(now_s - self._last_answer_s - seen.busy_s, seen.sent_bytes)
         self._last_answer_s = now_s
         self.breaker.success()
         self.error = ""

@@ -20,7 +20,7 @@ def test_speed_fixed_cost_link_and_delay_are_told_apart() -> None:
     for _ in range(24):
         estimate.add(observed(chance.randrange(10_000, 200_000), 1.5e6, 0.004))
     assert estimate.pixels_per_s == pytest.approx(1.5e6, rel=0.02)
-    estimate.add_gap(0.0)
+    estimate.add_gap(0.0, 0)
     assert estimate.fixed_s == pytest.approx(0.004, rel=0.1)
     assert estimate.bytes_per_s == pytest.approx(1e6, rel=0.02)
     assert estimate.delay_s == pytest.approx(0.01, rel=0.1)
@@ -90,7 +90,7 @@ def test_what_lies_between_two_tiles_is_a_cost_of_each_and_no_delay() -> None:
         estimate.add(observed(20_000, 2e6, 0.002, delay_s=0.015))
     total_s = estimate.delay_s + estimate.fixed_s
     for _ in range(5):
-        estimate.add_gap(0.012)
+        estimate.add_gap(0.012 + 5000 / 1e6, 5000)
     assert estimate.fixed_s == pytest.approx(0.014, rel=0.05)
     assert estimate.delay_s == pytest.approx(0.003, rel=0.1)
     assert estimate.delay_s + estimate.fixed_s == pytest.approx(total_s)
