@@ -1,7 +1,7 @@
 """How frames are cut into tiles: ours against Elf's strips, an equal grid and the whole frame on one worker.
 
     veilcam detect clip.mp4 -o clip.jsonl
-    python bench/elf_partition.py clip.jsonl other.jsonl --capacities 4 2 1 1
+    python -m bench.elf_partition clip.jsonl other.jsonl --capacities 4 2 1 1
 
 The boxes that a detector found in a frame, padded by --pad pixels, are cut into tiles by every scheme with
 the same cost model; nothing is predicted and nothing is sent. ``finish`` is the slowest worker's expected

@@ -1,7 +1,7 @@
 """Which region predictor finds most with fewest pixels: the planner's loop on boxes of whole frames.
 
     veilcam detect clip.mp4 -o clip.jsonl
-    python bench/elf_predictors.py clip.jsonl other.jsonl [--videos clip.mp4 other.mp4]
+    python -m bench.elf_predictors clip.jsonl other.jsonl [--videos clip.mp4 other.mp4]
 
 What a detector found in every whole frame stands for what is there. Each frame is planned, the planner is
 told only what its tiles (and looks) would have shown, and it is counted whether the boxes of the frame lie
