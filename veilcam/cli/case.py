@@ -229,7 +229,7 @@ def c2pa(
     """Tell tools that read Content Credentials where an opened video comes from.
 
     The manifest names the protected recording, its verdict, the camera and the ledger entry. It adds nothing
-    to what the camera's signature proves. Status 3: the report beside IN is not the one that the ledger knows.
+    to what the camera's signature proves. Status 3: the report beside IN is not one that the ledger knows.
     """
     from forensics.c2pa_manifest import add_manifest
     from forensics.ledger import default_ledger_path
