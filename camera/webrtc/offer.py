@@ -26,6 +26,7 @@ MAX_MEDIA = 8
 MAX_CANDIDATES = 64
 
 _H264 = re.compile(r"a=rtpmap:(\d{1,3}) H264/90000", re.IGNORECASE)
+_TRANSPORT = ("ice-ufrag", "ice-pwd", "fingerprint", "setup")
 _DIRECTIONS = ("sendrecv", "sendonly", "recvonly", "inactive")
 
 
@@ -81,14 +82,31 @@ def parse_offer(data: bytes) -> Offer:
     if not sections[1:]:
         message = "offer: no media section"
         raise Malformed(message)
-    for name in ("ice-ufrag", "ice-pwd", "fingerprint"):
-        if not _first(kept, name):
-            message = f"offer: no a={name}"
-            raise Malformed(message)
     media = tuple(_media(section) for section in sections[1:])
     bundled = _bundled(sections[0], media)
+    carrier = next(
+        (lines for lines, one in zip(sections[1:], media, strict=True) if one.mid in bundled[:1]), []
+    )
+    for section, described in zip(sections[1:], media, strict=True):
+        if described.mid in bundled[1:]:  # it may leave out what is the first one's (RFC 8829, 5.2.1)
+            _copy_transport(sections[0] + carrier, section)
+        _require_transport(sections[0] + section)
     bundle_mid = bundled[0] if bundled else media[0].mid
-    return Offer("\r\n".join(kept) + "\r\n", media, _first(kept, "ice-ufrag"), bundle_mid)
+    text = "\r\n".join(line for section in sections for line in section) + "\r\n"
+    return Offer(text, media, _first(kept, "ice-ufrag"), bundle_mid)
+
+
+def _copy_transport(carrier: list[str], section: list[str]) -> None:
+    """Give a section what it lacks of its carrier's transport: aiortc looks at any section of a bundle."""
+    lacks = [name for name in _TRANSPORT if not _first(section, name) and _first(carrier, name)]
+    section += [f"a={name}:{_first(carrier, name)}" for name in lacks]
+
+
+def _require_transport(lines: list[str]) -> None:
+    for name in _TRANSPORT[:3]:
+        if not _first(lines, name):
+            message = f"offer: no a={name}"
+            raise Malformed(message)
 
 
 def _bundled(session: list[str], media: tuple[Media, ...]) -> list[str]:

@@ -49,6 +49,8 @@ def test_h264_counts_only_where_the_section_offers_its_payload_type() -> None:
         (b"v=0\r\n", Malformed),
         (b"v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96\r\n", Malformed),
         (b"\xff\xfe", Malformed),
+        (CHROMIUM.replace(b"a=fingerprint", b"a=footprint", 1), Malformed),
+        (CHROMIUM.replace(b"a=group:BUNDLE 0 1\r\n", b"").replace(b"a=ice-pwd:", b"a=x:", 1), Malformed),
         (CHROMIUM.replace(b"BUNDLE 0 1", b"BUNDLE 7 1"), Malformed),
         (CHROMIUM.replace(b"BUNDLE 0 1", b"BUNDLE 0 1 2"), Malformed),
         (CHROMIUM.replace(b"BUNDLE 0 1", b"BUNDLE 1 1"), Malformed),
@@ -98,3 +100,14 @@ def test_a_damaged_offer_raises_only_format_errors(at: int, value: int, length: 
     except FormatError:
         return
     assert parse_offer(offer.text.encode()) == offer
+
+
+def test_a_bundled_section_without_a_transport_of_its_own_gets_the_first_ones() -> None:
+    head, separator, rest = CHROMIUM.partition(b"m=video")
+    transport = (b"a=ice-ufrag", b"a=ice-pwd", b"a=fingerprint", b"a=setup")
+    bare = b"\r\n".join(line for line in rest.split(b"\r\n") if not line.startswith(transport))
+    offer = parse_offer(head + separator + bare)
+    audio, video = (set(part.splitlines()) for part in offer.text.split("m=")[1:])
+    given = {line for line in audio if line.startswith(tuple(name.decode() for name in transport))}
+    assert len(given) == 4
+    assert given <= video
