@@ -51,7 +51,9 @@ async def test_no_bad_request_costs_more_than_its_answer(
     assert [failure for outcome in outcomes for failure in outcome.failures] == []
     statuses = sum((outcome.statuses for outcome in outcomes), Counter[int]())
     assert {200, 201, 400, 404, 405, 415} <= set(statuses)  # the requests are not all refused at the door
-    assert len(asyncio.all_tasks()) <= tasks
+    async with asyncio.timeout(20):  # ICE that was under way ends a moment after its session
+        while len(asyncio.all_tasks()) > tasks:
+            await asyncio.sleep(0.05)
     assert TOKEN not in caplog.text
     assert "Traceback" not in caplog.text
 
