@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from base.errors import UsageError
 from forensics.region_choice import Box, BoxRule, RegionChoice, TrackRule
 from keys.grant_terms import RegionBox
 
@@ -45,5 +46,8 @@ def _boxes(rule: BoxRule | TrackRule, origin_us: int) -> Iterator[RegionBox]:
 def _placed(box: Box, start_us: int | None, end_us: int | None) -> RegionBox:
     """Round a box outwards to whole pixels; what lies left of and above the picture is cut off."""
     left, top = max(0, math.floor(box.left)), max(0, math.floor(box.top))
-    right, bottom = max(left + 1, math.ceil(box.right)), max(top + 1, math.ceil(box.bottom))
+    right, bottom = math.ceil(box.right), math.ceil(box.bottom)
+    if right <= left or bottom <= top:
+        message = f"region: nothing of {tuple(box)} (left, top, right, bottom) lies inside a picture"
+        raise UsageError(message)
     return RegionBox(left, top, right - left, bottom - top, start_us, end_us)
