@@ -22,7 +22,7 @@ from analytics.oip.messages import (
     ServerMetadata,
     TensorSpec,
 )
-from analytics.oip.tensors import Tensor
+from analytics.oip.tensors import Tensor, check_name
 from base.errors import LimitExceeded, Malformed, Truncated
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -137,6 +137,7 @@ def _tensors(
     found, names = [], set()
     for item in items:
         name, datatype = text_of(item, "name", limits), text_of(item, "datatype", limits)
+        check_name(name, "tensor")  # first: the other messages say it as it is
         parameters = parameters_of(item, limits, strict=strict)
         if name in names:
             message = f"{name[:40]!r}: there are two tensors of this name"

@@ -34,6 +34,8 @@ NUMPY_TYPES: Mapping[str, np.dtype[np.generic]] = {
 BYTES = "BYTES"
 MAX_DIMS = 8
 MAX_DIM = 1 << 31
+MAX_ELEMENTS = 1 << 40
+"""Without the zeros among its sizes: numpy refuses larger shapes even where they hold nothing."""
 MAX_NAME_CHARS = 256
 MAX_STRINGS = 4096
 """Elements of a BYTES tensor."""
@@ -172,7 +174,7 @@ def check_shape(name: str, shape: tuple[int, ...]) -> int:
     """The number of elements.
 
     Raises:
-        LimitExceeded: too many dimensions, or a dimension that is too large.
+        LimitExceeded: too many dimensions, or some that are too large, alone or together.
         Malformed: a negative dimension.
     """
     if len(shape) > MAX_DIMS:
@@ -185,4 +187,7 @@ def check_shape(name: str, shape: tuple[int, ...]) -> int:
         if size > MAX_DIM:
             message = f"{name}: expected dimensions of at most {MAX_DIM}, got {size}"
             raise LimitExceeded(message)
+    if math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
+        message = f"{name}: expected a shape of at most {MAX_ELEMENTS} elements, got {list(shape)}"
+        raise LimitExceeded(message)
     return math.prod(shape)

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
+from base.errors import FormatError, Malformed
 
 ANSWER_LIMITS = Limits(body_bytes=32 << 20, json_bytes=1 << 20, tensors=16, parameters=64, text_chars=16384)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around a parser: its messages quote what they complain about, and a worker's words go into no log.
+
+    Raises:
+        Malformed: for every FormatError, which is its cause.
+    """
+    try:
+        yield
+    except FormatError as error:
+        message = f"answer: not what the protocol says ({type(error).__name__})"
+        raise Malformed(message) from error
 
 
 class Channel(Protocol):

@@ -10,7 +10,7 @@ from analytics.oip import grpc_form
 from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
 from analytics.oip.protobuf import METHODS, SERVICE, message_classes
 from analytics.pool.address import WorkerAddress
-from analytics.pool.channel import ANSWER_LIMITS
+from analytics.pool.channel import ANSWER_LIMITS, reading
 from analytics.pool.transport import Overloaded
 from base.errors import MissingDependency, PeerError, UsageError
 
@@ -73,12 +73,16 @@ class GrpcChannel:
     async def metadata(self, model: str) -> ModelMetadata:
         """See Channel."""
         request = message_classes()["ModelMetadataRequest"](name=model)
-        return grpc_form.model_metadata(await self._call("ModelMetadata", request), ANSWER_LIMITS)
+        answer = await self._call("ModelMetadata", request)
+        with reading():
+            return grpc_form.model_metadata(answer, ANSWER_LIMITS)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """See Channel."""
         message = grpc_form.infer_request_message(request)
-        return grpc_form.infer_response(await self._call("ModelInfer", message), ANSWER_LIMITS)
+        answer = await self._call("ModelInfer", message)
+        with reading():
+            return grpc_form.infer_response(answer, ANSWER_LIMITS)
 
     async def close(self) -> None:
         """See Channel."""

@@ -7,12 +7,12 @@ import itertools
 import struct
 import time
 
-from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata, Parameter
+from analytics.oip.messages import InferRequest, InferResponse, Parameter
 from analytics.oip.tensors import Tensor
 from analytics.pool.answer import Answer, checked_detections, checked_times
 from analytics.pool.channel import Channel
 from analytics.pool.tiles import grey_tile
-from analytics.pool.transport import Request, Served
+from analytics.pool.transport import Request, Served, model_name
 from base.errors import Malformed, PeerError
 
 MAX_CLASSES = 10_000
@@ -42,7 +42,7 @@ class JpegTransport:
         if text is None:  # gRPC has no place for it in the metadata
             request = Request(grey_tile(32, 32), 80, 5.0, "probe", 0.5)
             text = (await self._ask(request, "names", names=True)).parameters.get("names")
-        self._served = Served(_model_name(metadata), checked_names(text))
+        self._served = Served(model_name(metadata), checked_names(text))
         self._names_sha256 = hashlib.sha256("\n".join(self._served.names).encode()).hexdigest()
         return self._served
 
@@ -109,10 +109,3 @@ def checked_names(text: object) -> tuple[str, ...]:
     if not all(1 <= len(name) <= 64 and name.isprintable() for name in names):
         raise Malformed("model: names: expected 1 to 64 printable characters each")
     return tuple(names)
-
-
-def _model_name(metadata: ModelMetadata) -> str:
-    """What runs there, for people."""
-    told = metadata.parameters.get("detector")
-    name = told if isinstance(told, str) and told else metadata.name
-    return name[:64] if name.isprintable() else "?"

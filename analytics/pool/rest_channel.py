@@ -9,7 +9,7 @@ import aiohttp
 
 from analytics.oip import rest
 from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
-from analytics.pool.channel import ANSWER_LIMITS
+from analytics.pool.channel import ANSWER_LIMITS, reading
 from analytics.pool.transport import Overloaded
 from base.errors import LimitExceeded, Malformed, PeerError
 
@@ -39,7 +39,8 @@ class RestChannel:
         """See Channel."""
         status, _, body = await self._exchange("GET", f"/models/{quote(model, safe='')}")
         _check(status)
-        return rest.parse_model_metadata(body, ANSWER_LIMITS)
+        with reading():
+            return rest.parse_model_metadata(body, ANSWER_LIMITS)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """See Channel."""
@@ -50,7 +51,8 @@ class RestChannel:
         path = f"/models/{quote(request.model, safe='')}/infer"
         status, length, body = await self._exchange("POST", path, data, headers)
         _check(status)
-        return rest.parse_infer_response(body, length, ANSWER_LIMITS)
+        with reading():
+            return rest.parse_infer_response(body, length, ANSWER_LIMITS)
 
     async def close(self) -> None:
         """See Channel."""

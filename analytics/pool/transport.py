@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from analytics.oip.messages import ModelMetadata
 from analytics.pool.answer import Answer
 from analytics.pool.tiles import CutTile
 from base.errors import PeerError
@@ -80,3 +81,10 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """End the connection; raises nothing."""
+
+
+def model_name(metadata: ModelMetadata) -> str:
+    """What runs there, for people: at most 64 printable characters."""
+    told = metadata.parameters.get("detector")
+    name = told if isinstance(told, str) and told else metadata.name
+    return name[:64] if name.isprintable() else "?"

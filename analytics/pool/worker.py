@@ -19,13 +19,15 @@ from analytics.pool.result import WorkerState
 from analytics.pool.tiles import grey_tile
 from analytics.pool.transport import Overloaded, Request, Served, Transport
 from analytics.urls import shown_url
-from base.errors import FormatError, PeerError
+from base.errors import FormatError, Malformed, PeerError
 
 logger = logging.getLogger(__name__)
 
 PROBE_WH = ((96, 96), (256, 256))  # two sizes tell fixed cost and speed apart
 PROBE_TIMEOUT_S = 5.0
 LOAD_WINDOW_S = 5.0
+MAX_NOTE_CHARS = 300
+UNFORESEEN = "answer: it cannot be used"
 
 
 class EdgeWorker:
@@ -127,6 +129,11 @@ class EdgeWorker:
             self.breaker.lie()
             self._note(error)
             raise
+        except Exception as error:  # an answer that our checks missed: whose it was pays, not the frame
+            self._lied += 1
+            self.breaker.lie()
+            self._break(error)
+            raise Malformed(UNFORESEEN) from error
         finally:
             if request.is_look:
                 self._look_until_s = 0.0
@@ -142,8 +149,7 @@ class EdgeWorker:
         """Find out whether it may be used: health, model, and grey pictures of two sizes. Raises nothing."""
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                if not await self._transport.is_ready():
-                    raise Overloaded("it is not ready")
+                await self._check_ready()
                 self.served = await self._transport.describe()
                 for width, height in PROBE_WH * (2 if is_first else 1):
                     await self._probe_once(width, height)
@@ -159,6 +165,10 @@ class EdgeWorker:
         except PeerError as error:
             self.breaker.failure()
             self._note(error)
+        except Exception as error:  # as in infer; a watch that ended would never come back
+            self._lied += 1
+            self.breaker.lie()
+            self._break(error)
         else:
             self.breaker.success()
             if self.error:
@@ -218,6 +228,10 @@ class EdgeWorker:
             trusted=self.address.trusted,
         )
 
+    async def _check_ready(self) -> None:
+        if not await self._transport.is_ready():
+            raise Overloaded("it is not ready")
+
     async def _probe_once(self, width: int, height: int) -> None:
         request = Request(grey_tile(width, height), 80, PROBE_TIMEOUT_S, "probe", 0.5)
         size = self._transport.body_bytes(request)
@@ -235,9 +249,12 @@ class EdgeWorker:
             answer = await self._transport.infer(request)
             ended.append((self._clock(), answer.busy_s))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(one())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(3):
+                    group.create_task(one())
+        except ExceptionGroup as errors:  # the caller knows each kind of them
+            raise errors.exceptions[0] from None
         for (before_s, _), (after_s, busy_s) in pairwise(ended):
             if busy_s is not None:
                 size = self._transport.body_bytes(request)
@@ -249,8 +266,9 @@ class EdgeWorker:
         if self._last_answer_s is not None and seen.busy_s is not None and not seen.alone:
             self.estimate.add_gap(now_s - self._last_answer_s - seen.busy_s, seen.sent_bytes)
         self._last_answer_s = now_s
-        self.breaker.success()
-        self.error = ""
+        if self.breaker.state == "closed":  # otherwise a probe decides, which also looks at the classes
+            self.breaker.success()
+            self.error = ""
         self._answered += 1
         mean_s = self._latency_s
         self._latency_s = seen.total_s if mean_s is None else 0.8 * mean_s + 0.2 * seen.total_s
@@ -270,7 +288,11 @@ class EdgeWorker:
 
     def _note(self, error: Exception) -> None:
         """Logged once per change, and without anything that the worker sent."""
-        text = str(error) or type(error).__name__
+        text = ascii(str(error) or type(error).__name__)[1:-1][:MAX_NOTE_CHARS]  # no line ends, no escapes
         log = logger.debug if self.error == text else logger.warning
         log("worker %s: %s", self.name, text)
         self.error = text
+
+    def _break(self, error: Exception) -> None:
+        """Said with its kind, as it shows a check that we lack."""
+        self._note(Malformed(f"{UNFORESEEN} ({type(error).__name__})"))

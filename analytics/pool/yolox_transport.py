@@ -21,12 +21,16 @@ from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
 from analytics.oip.tensors import Tensor
 from analytics.pool.answer import Answer
 from analytics.pool.channel import Channel
-from analytics.pool.transport import Request, Served
+from analytics.pool.transport import Request, Served, model_name
 from analytics.suppression import suppress
 from analytics.yolox import STRIDES, anchor_grid, decode_head
 from base.errors import Malformed, PeerError
 
 MAX_SIDE = 4096
+MAX_FIXED_SIDE = 1536
+"""Of an input that every tile is fitted into: the server names it, and each tile costs its upload."""
+MAX_CLASSES = 10_000
+MAX_NUMBER = 1e6  # in a head; boxes and scores made of it are finite
 _BOX_FIELDS = 5
 _TYPES: dict[str, npt.DTypeLike] = {"FP32": np.float32, "FP16": np.float16, "UINT8": np.uint8}
 
@@ -55,17 +59,22 @@ class YoloxSpec:
         Raises:
             Malformed: other tensors than one picture in and one head out.
         """
-        shapes = (metadata.inputs[0].shape, metadata.outputs[0].shape) if metadata.inputs else ((), ())
-        if len(metadata.inputs) != 1 or len(metadata.outputs) != 1 or len(shapes[0]) != 4:
+        sides = (metadata.inputs, metadata.outputs)
+        shapes = [specs[0].shape if len(specs) == 1 else () for specs in sides]
+        if len(shapes[0]) != 4 or not shapes[1]:
             raise Malformed("model: expected one input 1x3xHxW and one output, as YOLOX has")
         datatype, (_, channels, height, width) = metadata.inputs[0].datatype, shapes[0]
         if channels != 3 or datatype not in _TYPES or len(shapes[1]) != 3:
             raise Malformed("model: expected numbers 1x3xHxW in and 1xANCHORSx(5+CLASSES) out")
         is_free = height == -1 and width == -1
-        sides_fit = all(0 < side <= MAX_SIDE and side % STRIDES[-1] == 0 for side in (height, width))
+        sides_fit = all(0 < side <= MAX_FIXED_SIDE and side % STRIDES[-1] == 0 for side in (height, width))
         if not is_free and not sides_fit:
-            raise Malformed("model: expected input sides that are multiples of 32, or free ones")
+            message = f"model: expected input sides that are multiples of 32 up to {MAX_FIXED_SIDE}, or free"
+            raise Malformed(message)
         num_classes = shapes[1][2] - _BOX_FIELDS if shapes[1][2] > _BOX_FIELDS else len(COCO_NAMES)
+        if num_classes > MAX_CLASSES:
+            message = f"model: expected at most {MAX_CLASSES} classes, got {num_classes}"
+            raise Malformed(message)
         names = (
             COCO_NAMES
             if num_classes == len(COCO_NAMES)
@@ -104,7 +113,7 @@ class YoloxTransport:
         """See Transport."""
         metadata = await self._channel.metadata(self._model)
         self._spec = YoloxSpec.read(metadata)
-        return Served(metadata.name, self._spec.names)
+        return Served(model_name(metadata), self._spec.names)
 
     def body_bytes(self, request: Request) -> int:
         """See Transport."""
@@ -153,8 +162,8 @@ def _decoded(spec: YoloxSpec, box: Letterbox, response: InferResponse, min_score
         message = f"answer: expected a head of {len(stride)} anchors and {len(spec.names)} classes"
         raise Malformed(message)
     raw = head.array().astype(np.float32)[0]
-    if not np.isfinite(raw).all():
-        raise Malformed("answer: a head with numbers that are not finite")
+    if not (np.abs(raw) <= MAX_NUMBER).all():  # nor nan
+        raise Malformed("answer: a head with numbers that no such network gives")
     found = decode_head(raw, grid_xy, stride, spec.names, min_score)
     boxes = box.boxes_to_source(found.boxes_xyxy)
     placed = Detections(boxes, found.scores, found.class_ids, spec.names)

@@ -239,3 +239,18 @@ def test_parameters_of_foreign_responses_that_are_no_values_are_left_out() -> No
         {"model_name": "m", "parameters": {"a": {"b": 1}, "c": 2, "d": None}, "outputs": []}
     ).encode()
     assert rest.parse_infer_response(body, None).parameters == {"c": 2}
+
+
+@pytest.mark.parametrize("shape", [[0, 1 << 31, 1 << 31, 1 << 31], [1 << 31, 1 << 31, 1 << 31, 0]])
+def test_an_empty_tensor_whose_shape_numpy_refuses_is_refused(shape: list[int]) -> None:
+    item = {"name": "BOXES", "datatype": "FP32", "shape": shape, "data": []}
+    with pytest.raises(LimitExceeded, match="BOXES"):
+        rest.parse_infer_response(json.dumps({"outputs": [item]}).encode(), None)
+    assert Tensor("a", "FP32", (0, 4, 1 << 31), b"").array().shape == (0, 4, 1 << 31)
+
+
+def test_a_name_of_several_lines_is_quoted() -> None:
+    item = {"name": "a\nb", "datatype": "?", "shape": [1], "data": [1]}
+    with pytest.raises(Malformed) as caught:
+        rest.parse_infer_request("m", "", json.dumps({"inputs": [item]}).encode(), None)
+    assert "\n" not in str(caught.value)

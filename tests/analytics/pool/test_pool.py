@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from aiohttp import web
 
 from analytics.elf.types import Policy
 from analytics.oip.messages import InferRequest, InferResponse
@@ -148,6 +149,18 @@ LIES: dict[str, Callable[[InferRequest, InferResponse], InferResponse | bytes]] 
     "not a message": lambda _asked, _answer: b"SECRET-NOISE\xff\x00",
     "too large": lambda _asked, _answer: b'{"x":"' + b"SECRET-NOISE" * 200_000 + b'"}',
     "deeply nested": lambda _asked, _answer: b"[" * 100_000,
+    "nothing, in a shape that numpy refuses": lambda asked, _answer: (
+        b'{"id":"%s","outputs":[{"name":"BOXES","datatype":"FP32","shape":[0,%d,%d,%d],"data":[]}]}'
+        % (asked.id.encode(), *[2**31] * 3)
+    ),
+    "a name of several lines": lambda asked, _answer: (
+        b'{"id":"%s","outputs":[{"name":"a\\nSECRET-NOISE","datatype":"?","shape":[1],"data":[1]}]}'
+        % asked.id.encode()
+    ),
+    "a type that there is not": lambda asked, _answer: (
+        b'{"id":"%s","outputs":[{"name":"BOXES","datatype":"SECRET-NOISE","shape":[1],"data":[1]}]}'
+        % asked.id.encode()
+    ),
     "another request's": lambda _asked, answer: dataclasses.replace(answer, id="SECRET-NOISE"),
     "no outputs": lambda _asked, answer: dataclasses.replace(answer, outputs=answer.outputs[:1]),
     "a box outside the tile": with_output("BOXES", np.full((1, 4), 5000, np.float32)),
@@ -184,6 +197,33 @@ async def test_a_lying_worker_is_ignored_demoted_and_nothing_of_it_is_logged(
         assert results[-1].failed == 0  # it is not asked any more
         assert "SECRET-NOISE" not in caplog.text
         assert "SECRET-NOISE" not in state.error
+
+
+async def test_a_worker_that_refuses_while_it_is_measured_is_tried_again() -> None:
+    class BusyAtFirst(ScriptedWorker):
+        async def _infer(self, request: web.Request) -> web.Response:
+            self.status = 503 if 4 <= len(self.requests) < 7 else 200  # the three that are sent together
+            return await super()._infer(request)
+
+    async with BusyAtFirst() as a, pool_of(a) as pool:
+        async with asyncio.timeout(10):
+            while pool.states()[0].state != "closed":
+                await asyncio.sleep(0.05)
+        assert len(a.requests) > 7
+        assert finds_all((await run(pool, 0, 1))[0], 0)
+
+
+async def test_only_a_probe_brings_a_worker_back() -> None:
+    async with ScriptedWorker() as a, pool_of(a) as pool:
+        (worker,) = pool.workers.all
+        a.delay_s = 0.3
+        on_its_way = asyncio.create_task(pool.detect(frame_of(moving(0)), 0))
+        await asyncio.sleep(0.15)
+        a.ready = False  # no probe succeeds from here on
+        worker.breaker.failure()
+        worker.breaker._until_s = 0.0  # the hold is over before the answer comes
+        await on_its_way
+        assert worker.breaker.state != "closed"
 
 
 async def test_a_worker_with_other_classes_is_not_used() -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from analytics.detector import DetectorConfig, load_detector
 from analytics.elf.types import Tile
-from analytics.oip.messages import ModelMetadata, TensorSpec
+from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata, TensorSpec
+from analytics.oip.tensors import Tensor
 from analytics.pool import EdgeWorkers, WorkerAddress
 from analytics.pool.connect import open_transport
 from analytics.pool.tiles import CutTile
 from analytics.pool.transport import Request
-from analytics.pool.yolox_transport import YoloxSpec
+from analytics.pool.yolox_transport import YoloxSpec, YoloxTransport
 from analytics.worker.options import TlsFiles
 from analytics.worker.server import Worker
 from base.access import AccessToken
@@ -137,6 +138,9 @@ async def test_a_pool_uses_workers_of_every_form_at_once() -> None:
         ((1, 1, 416, 416), (1, 3549, 85), False),
         ((3, 416, 416), (3549, 85), False),
         ((1, 3, 8192, 8192), (1, 10, 85), False),
+        ((1, 3, 4096, 4096), (1, 344064, 85), False),  # 192 MiB for every tile
+        ((1, 3, 416, 416), (1, 3549, 1 << 62), False),
+        ((1, 3, 416, 416), (), False),
     ],
 )
 def test_only_a_network_like_yolox_is_taken_for_one(
@@ -150,6 +154,45 @@ def test_only_a_network_like_yolox_is_taken_for_one(
     else:
         with pytest.raises(Malformed):
             YoloxSpec.read(metadata)
+
+
+def test_a_network_without_outputs_is_refused() -> None:
+    metadata = ModelMetadata("m", "onnx", (TensorSpec("images", "FP32", (1, 3, 64, 64)),), ())
+    with pytest.raises(Malformed, match="one output"):
+        YoloxSpec.read(metadata)
+
+
+class Head:
+    """A server whose network answers always the same."""
+
+    def __init__(self, head: np.ndarray) -> None:
+        self._head = Tensor.of_array("output", head)
+
+    async def is_ready(self) -> bool:
+        return True
+
+    async def metadata(self, model: str) -> ModelMetadata:
+        image = TensorSpec("images", "FP32", (1, 3, 64, 64))
+        return ModelMetadata(model + "\n", "onnx", (image,), (TensorSpec("output", "FP32", (1, 84, 7)),))
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        return InferResponse(request.model, (self._head,))
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("field", "value"), [(0, 3e38), (1, -1e7), (4, np.inf), (6, np.nan)])
+async def test_a_head_that_no_network_gives_is_refused(field: int, value: float) -> None:
+    head = np.full((1, 84, 7), 0.98, np.float32)
+    transport = YoloxTransport(Head(head), "m")
+    assert (await transport.describe()).model == "?"  # no line ends in logs
+    assert len((await transport.infer(REQUEST)).found)
+    head[0, 3, field] = value
+    lying = YoloxTransport(Head(head), "m")
+    await lying.describe()
+    with pytest.raises(Malformed, match="answer"):
+        await lying.infer(REQUEST)
 
 
 @pytest.mark.parametrize(
