@@ -1,4 +1,4 @@
-"""A bound on the connections that are open at a time; one more is answered 503 and closed."""
+"""A bound on the connections that are open at a time, of all and of one address; one more is answered 503."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ MAX_LINGERING = 32  # above it the answer is left out
 class ConnectionGate:
     """Makes the protocol of each new connection; use as factory of ``loop.create_server``."""
 
-    def __init__(self, server: web.Server, max_connections: int) -> None:
-        """Let at most ``max_connections`` through to ``server``."""
+    def __init__(self, server: web.Server, max_connections: int, max_per_address: int | None = None) -> None:
+        """Let at most ``max_connections`` through to ``server``, of one address fewer if told so."""
         self._server = server
         self._max_connections = max_connections
+        self._max_per_address = max_per_address or max_connections
         self._num_lingering = 0
         self._has_warned = False
 
@@ -34,14 +35,14 @@ class ConnectionGate:
 
     def admit(self, transport: asyncio.Transport) -> None:
         """Give a connection that begins to the server, or refuse it."""
-        if len(self._server.connections) < self._max_connections:
+        if self._has_room_for(transport):
             handler = self._server()
             transport.set_protocol(handler)
             handler.connection_made(transport)
             return
         if not self._has_warned:
             self._has_warned = True
-            logger.warning("more than %d connections: new ones are refused", self._max_connections)
+            logger.warning("too many connections: new ones are refused")
         if self._num_lingering >= MAX_LINGERING:
             transport.abort()
             return
@@ -50,8 +51,21 @@ class ConnectionGate:
         transport.write(REFUSAL)
         asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
 
+    def _has_room_for(self, transport: asyncio.Transport) -> bool:
+        num_open = len(self._server.connections)
+        if num_open < self._max_per_address or self._max_per_address >= self._max_connections:
+            return num_open < self._max_connections
+        address = _address(transport)
+        of_it = sum(_address(handler.transport) == address for handler in self._server.connections)
+        return num_open < self._max_connections and of_it < self._max_per_address
+
     def _end_lingering(self) -> None:
         self._num_lingering -= 1
+
+
+def _address(transport: asyncio.BaseTransport | None) -> str | None:
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else None
 
 
 class _Entrance(asyncio.Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analytics.oip import InferRequest, InferResponse, Parameter, Tensor
+from analytics.worker.cameras import Camera, CameraNames
 from analytics.worker.estimate import Estimate
 from analytics.worker.metrics import WorkerMetrics
 from analytics.worker.model import VERSION, Answer, ServedModel, Work
@@ -34,12 +35,14 @@ class EngineOptions:
     Attributes:
         max_queue: requests that wait, of all cameras.
         max_per_camera: of them from one camera; None: half of the queue, at least 1.
+        max_cameras_per_client: names of cameras with turns of their own that one client (address) may use.
         default_deadline_s: of a request that names none.
         max_deadline_s: however long a request says it would wait.
     """
 
     max_queue: int = 16
     max_per_camera: int | None = None
+    max_cameras_per_client: int = 16
     default_deadline_s: float = 5.0
     max_deadline_s: float = 30.0
 
@@ -84,6 +87,7 @@ class Engine:
         }
         per_camera = self.options.max_per_camera or max(1, self.options.max_queue // 2)
         self._queue: FairQueue[_Job] = FairQueue(self.options.max_queue, per_camera)
+        self._cameras = CameraNames(self.options.max_cameras_per_client)
         self._estimates = {name: Estimate() for name in self._models}  # the inference thread's own
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -155,7 +159,7 @@ class Engine:
         Args:
             request: its parameters may hold ``timeout`` (microseconds) and ``camera``.
             timeout_s: a second deadline, from the transport; the earlier one counts.
-            peer: who asks; stands in for a camera that is not named.
+            peer: the client's address: names of cameras are its own.
 
         Raises:
             Refused: there is no result, and why.
@@ -176,7 +180,7 @@ class Engine:
         model = self.model(request.model, request.version)
         try:
             wait_s = self._wait_s(request, timeout_s)
-            camera = _camera(request, peer)
+            name = _camera_name(request)
             self._check_outputs(request)
             work = model.prepare(request)
         except FormatError as error:
@@ -185,7 +189,7 @@ class Engine:
             raise Refused(Why.LATE, "the deadline is past", None)
         loop = asyncio.get_running_loop()
         job = _Job(model.name, work, loop, loop.create_future(), time.monotonic())
-        self._enqueue(job, camera, job.queued_s + wait_s)
+        self._enqueue(job, (peer, name), job.queued_s + wait_s)
         try:
             answer, waited_s = await asyncio.wait_for(job.future, wait_s)
         except TimeoutError:
@@ -248,8 +252,9 @@ class Engine:
             limits.append(value / 1e6)
         return min(self.options.max_deadline_s, *(limits or [self.options.default_deadline_s]))
 
-    def _enqueue(self, job: _Job, camera: str, deadline_s: float) -> None:
+    def _enqueue(self, job: _Job, asks: Camera, deadline_s: float) -> None:
         with self._changed:
+            camera = self._cameras.camera(*asks, job.queued_s)
             try:
                 expired, pushed_out = self._queue.put(job, camera, deadline_s, job.queued_s)
             except QueueFull:
@@ -330,8 +335,8 @@ class Engine:
             self.metrics.inference.labels(job.model).observe(spent_s)
 
 
-def _camera(request: InferRequest, peer: str) -> str:
-    camera = request.parameters.get("camera", peer)
+def _camera_name(request: InferRequest) -> str:
+    camera = request.parameters.get("camera", "")
     if not isinstance(camera, str) or len(camera) > MAX_CAMERA_CHARS:
         message = f"camera: expected text of at most {MAX_CAMERA_CHARS} characters"
         raise Malformed(message)

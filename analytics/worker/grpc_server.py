@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from analytics.oip import grpc_form
 from analytics.oip.protobuf import METHODS, SERVICE, message_classes
@@ -19,6 +20,9 @@ MAX_CONCURRENT = 64
 MAX_METADATA_BYTES = 8192
 MESSAGE_S = 20.0
 """For the message of a call, from its begin."""
+MAX_CONNECTIONS = 128
+IDLE_MS = 30_000
+"""A connection without a call is closed after it; clients of gRPC open another one by themselves."""
 _HANDSHAKE_MS = 10_000
 
 
@@ -105,6 +109,8 @@ class WorkerGrpc:
             ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
             ("grpc.max_concurrent_streams", MAX_CONCURRENT),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+            ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+            ("grpc.max_connection_idle_ms", IDLE_MS),
             ("grpc.http2.min_ping_interval_without_data_ms", 5000),
             ("grpc.so_reuseport", 0),  # two workers on one port would share its callers
         )
@@ -120,7 +126,7 @@ class WorkerGrpc:
         self, name: str, method: Callable[[Any, float | None, str], Awaitable[Any]]
     ) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
         async def handle(messages: AsyncIterator[bytes], context: Any) -> bytes:  # noqa: ANN401
-            peer = context.peer().rpartition(":")[0]
+            peer = _address(context.peer())
             await self._check(name, context, peer)
             try:
                 data = await _only(messages)
@@ -181,6 +187,11 @@ class WorkerGrpc:
         self._engine.metrics.received.inc(message.ByteSize())
         request = grpc_form.infer_request(message, self._api.limits)
         return grpc_form.infer_response_message(await self._engine.infer(request, timeout_s, peer))
+
+
+def _address(peer: str) -> str:
+    """``ipv4:10.0.0.7:5000`` and ``ipv6:%5B::1%5D:5000`` as REST has them: a client is one in both forms."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 async def _only(messages: AsyncIterator[bytes]) -> bytes:

@@ -19,6 +19,8 @@ from base.errors import PeerError
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 128
+MAX_PER_ADDRESS = 64
+"""So that one machine alone cannot hold all of them."""
 MAX_BYTES_IN = 256 << 20
 """Of all bodies that are being received or waited for; one more is refused."""
 _BACKLOG = 128
@@ -94,7 +96,7 @@ class WorkerHttp:
         )
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101  # set up; for the type checker
-        gate = ConnectionGate(self._runner.server, MAX_CONNECTIONS)
+        gate = ConnectionGate(self._runner.server, MAX_CONNECTIONS, MAX_PER_ADDRESS)
         timeout_s = self._patience.handshake_s if self._tls is not None else None
         try:
             self._listener = await asyncio.get_running_loop().create_server(

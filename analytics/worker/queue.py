@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -43,9 +43,9 @@ class FairQueue(Generic[T]):
     def __init__(self, max_items: int, max_per_camera: int) -> None:
         self._max_items = max_items
         self._max_per_camera = max_per_camera
-        self._waiting: OrderedDict[str, deque[_Entry[T]]] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, deque[_Entry[T]]] = OrderedDict()
         self._num_items = 0
-        self._turns: OrderedDict[str, int] = OrderedDict()  # when each camera had its last turn
+        self._turns: OrderedDict[Hashable, int] = OrderedDict()  # when each camera had its last turn
         self._num_turns = 0
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class FairQueue(Generic[T]):
         """Cameras with work that waits."""
         return len(self._waiting)
 
-    def put(self, item: T, camera: str, deadline_s: float, now_s: float) -> tuple[list[T], list[T]]:
+    def put(self, item: T, camera: Hashable, deadline_s: float, now_s: float) -> tuple[list[T], list[T]]:
         """Add an item; what was dropped for it: (past their deadline, pushed out).
 
         Raises:
@@ -116,14 +116,14 @@ class FairQueue(Generic[T]):
         self._num_items = 0
         return items
 
-    def _note_turn(self, camera: str) -> None:
+    def _note_turn(self, camera: Hashable) -> None:
         self._num_turns += 1
         self._turns[camera] = self._num_turns
         self._turns.move_to_end(camera)
         while len(self._turns) > MAX_REMEMBERED:
             self._turns.popitem(last=False)
 
-    def _pop(self, camera: str, *, newest: bool = False) -> T:
+    def _pop(self, camera: Hashable, *, newest: bool = False) -> T:
         entries = self._waiting[camera]
         item = (entries.pop() if newest else entries.popleft()).item
         self._num_items -= 1

@@ -184,3 +184,25 @@ async def test_a_timeout_that_is_no_number_of_microseconds_is_refused(value: obj
         request.parameters["timeout"] = value  # type: ignore[index]
         with pytest.raises(Refused, match="microseconds"):
             await engine.infer(request)
+
+
+async def test_invented_names_of_cameras_get_a_client_no_more_turns_and_nobody_elses_places() -> None:
+    model = GatedModel()
+    options = EngineOptions(max_queue=12, max_per_camera=3, max_cameras_per_client=2)
+    async with running(model, options) as engine:
+        first = await occupied(engine, model)
+        greedy = []
+        for n in range(9):
+            greedy.append(asyncio.create_task(engine.infer(asking(f"g{n}", f"new-{n}"), peer="10.0.0.9")))
+            await asyncio.sleep(0.01)
+        honest = [
+            asyncio.create_task(engine.infer(asking(f"h{n}", "new-0"), peer="10.0.0.7")) for n in range(2)
+        ]
+        await asyncio.sleep(0.05)
+        model.gate.set()
+        assert await why(first) == "first"
+        assert [await why(task) for task in honest] == ["h0", "h1"]
+        outcomes = [await why(task) for task in greedy]
+    assert outcomes.count(Why.BUSY) == 4  # of nine: one for each of two names, three that share a turn
+    assert model.done.index("h0") <= 8
+    assert model.done.index("h1") <= 4

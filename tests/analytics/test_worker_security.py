@@ -310,3 +310,45 @@ async def test_lines_that_are_no_http_get_an_answer_or_nothing() -> None:
             assert answer == b"" or answer.startswith(
                 (b"HTTP/1.0 400", b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 405")
             ), answer[:60]
+
+
+async def test_one_machine_cannot_hold_all_connections() -> None:
+    async with serving_worker(grpc=None) as worker:
+        port = urlsplit(worker.url).port
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(80)]
+        try:
+            await asyncio.sleep(0.5)
+            refused = [await _is_refused(reader) for reader, _ in idle]
+            assert sum(refused) == 80 - 64
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+            writer.write(b"GET /v2/health/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+        finally:
+            for _, writer in idle:
+                writer.close()
+
+
+async def _is_refused(reader: asyncio.StreamReader) -> bool:
+    """It was answered, unasked."""
+    try:
+        return (await asyncio.wait_for(reader.read(12), 0.005)) == b"HTTP/1.1 503"
+    except TimeoutError:
+        return False
+
+
+async def test_idle_grpc_connections_are_bounded() -> None:
+    async with serving_worker() as worker:
+        port = int(worker.grpc_address.rpartition(":")[2])
+        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+        idle = []
+        try:
+            for _ in range(150):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(preface)
+                idle.append((reader, writer))
+            await asyncio.sleep(1.0)
+            assert sum(reader.at_eof() for reader, _ in idle) == 150 - 128
+        finally:
+            for _, writer in idle:
+                writer.close()

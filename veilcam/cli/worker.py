@@ -59,6 +59,10 @@ def worker(
     queue_per_camera: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Of them from one camera; default: half of them.")
     ] = None,
+    cameras_per_client: Annotated[
+        int,
+        typer.Option(min=1, max=1024, help="Cameras of one address with turns of their own; more share one."),
+    ] = 16,
     threads: Annotated[int, typer.Option(min=1, max=256, help="CPU threads of one inference.")] = 1,
     max_side: Annotated[
         int | None, typer.Option(min=32, max=4096, help="Scale larger pictures down, for the network.")
@@ -97,7 +101,7 @@ def worker(
         token=find_token(token_file, os.environ),
         tls=tls,
         insecure=insecure,
-        engine=EngineOptions(max_queue=queue, max_per_camera=queue_per_camera),
+        engine=EngineOptions(queue, queue_per_camera, cameras_per_client),
         limits=Limits(body_bytes=max_body_mib << 20),
         threads=threads,
         max_side=max_side,

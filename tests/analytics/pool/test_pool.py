@@ -151,7 +151,7 @@ LIES: dict[str, Callable[[InferRequest, InferResponse], InferResponse | bytes]] 
     "deeply nested": lambda _asked, _answer: b"[" * 100_000,
     "nothing, in a shape that numpy refuses": lambda asked, _answer: (
         b'{"id":"%s","outputs":[{"name":"BOXES","datatype":"FP32","shape":[0,%d,%d,%d],"data":[]}]}'
-        % (asked.id.encode(), *[2**31] * 3)
+        % (asked.id.encode(), 2**31, 2**31, 2**31)
     ),
     "a name of several lines": lambda asked, _answer: (
         b'{"id":"%s","outputs":[{"name":"a\\nSECRET-NOISE","datatype":"?","shape":[1],"data":[1]}]}'
