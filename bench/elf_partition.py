@@ -21,6 +21,7 @@ from analytics.elf import Policy, Tile, WorkerView
 from analytics.elf.balance import share_out
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import tile_around
+from analytics.elf.dividing import Divider
 from analytics.elf.geometry import Boxes, whole_within
 from analytics.elf.grouping import Cut, group
 from analytics.elf.turns import Turns
@@ -41,7 +42,8 @@ def ours(
     idle = [bench.busy_s for bench in benches]
     if turns:
         turns.begin(benches)
-    shared = share_out(group(boxes, np.ones(len(boxes)), cut), benches)
+    ones = np.ones(len(boxes))
+    shared = share_out(group(boxes, ones, cut), benches, Divider(boxes, ones, cut))
     if turns:
         turns.end(benches, idle)
     return [

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from analytics.elf.cost import Bench
+from analytics.elf.dividing import Divider
 from analytics.elf.grouping import Group
 
 _MAX_STEPS = 48
@@ -20,16 +23,18 @@ class Shared:
     refused: list[Group]
 
 
-def share_out(groups: Sequence[Group], benches: Sequence[Bench]) -> Shared:
+def share_out(groups: Sequence[Group], benches: Sequence[Bench], divider: Divider | None = None) -> Shared:
     """Give every tile to a worker.
 
     First the longest ones, each to where it ends first (LPT; Graham 1969, for unequal machines). Then, while
-    the slowest worker's time falls, one of its tiles moves, changes places with a smaller one or is split.
+    the slowest worker's time falls, one of its tiles moves, changes places with a smaller one or is split:
+    into what it was joined from, or into two that may overlap.
     A tile that fits in nobody's share is split; a single object that fits in nobody's is refused.
 
     Args:
         groups: tiles.
         benches: workers; their ``busy_s`` and ``room_px`` are changed.
+        divider: how tiles can be divided; without it only into what they were joined from.
     """
     shared = Shared([[] for _ in benches], [])
     waiting = sorted(groups, key=_size)
@@ -43,9 +48,25 @@ def share_out(groups: Sequence[Group], benches: Sequence[Bench]) -> Shared:
         else:
             shared.refused.append(tile)
     for _ in range(_MAX_STEPS):
-        if not _improve(shared, benches):
+        if not _improve(shared, benches, divider):
             break
     return shared
+
+
+def fit_in(tile: Group, shared: Shared, benches: Sequence[Bench], *, must: bool) -> bool:
+    """Give ``tile`` to who ends it first, if the frame does not take longer for it.
+
+    Also if it ``must`` be sent, or nothing else is; whether it was given away.
+    """
+    owner = _first_to_finish(tile, benches)
+    if owner is None:
+        return False
+    latest_s = max(bench.busy_s for bench in benches)
+    is_free = must or not any(shared.given)
+    if not is_free and benches[owner].busy_s + benches[owner].time_s(tile.sent_px) > latest_s:
+        return False
+    _give(shared, benches, owner, tile)
+    return True
 
 
 def _size(tile: Group) -> tuple[float, tuple[int, ...]]:
@@ -71,7 +92,7 @@ def _take(shared: Shared, benches: Sequence[Bench], owner: int, tile: Group) -> 
     benches[owner].take(tile.sent_px, tile.seen_px)
 
 
-def _improve(shared: Shared, benches: Sequence[Bench]) -> bool:
+def _improve(shared: Shared, benches: Sequence[Bench], divider: Divider | None) -> bool:
     """One step that makes the slowest worker end earlier and none end later than it did."""
     slowest = max(range(len(benches)), key=lambda index: benches[index].busy_s)
     if not shared.given[slowest]:
@@ -81,6 +102,7 @@ def _improve(shared: Shared, benches: Sequence[Bench]) -> bool:
         _move(shared, benches, slowest, limit_s)
         or _swap(shared, benches, slowest, limit_s)
         or _split(shared, benches, slowest, limit_s)
+        or (_divide(shared, benches, slowest, limit_s, divider) if divider is not None else None)
     )
     if not step:
         return False
@@ -153,4 +175,33 @@ def _split(shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: floa
                 worse_s = away_s if away_s > stays_s else stays_s
                 if worse_s < limit_s:
                     limit_s, best = worse_s, ([(slowest, tile)], [(index, away), (slowest, stays)])
+    return best
+
+
+def _divide(
+    shared: Shared, benches: Sequence[Bench], slowest: int, limit_s: float, divider: Divider
+) -> _Step | None:
+    """The division of one of the slowest worker's tiles after which it and who helps end first."""
+    best: _Step | None = None
+    source = benches[slowest]
+    for tile in shared.given[slowest]:
+        ways = divider.ways(tile)
+        if ways is None:
+            continue
+        rest_s, room_px = source.busy_s - source.time_s(tile.sent_px), source.room_px + tile.seen_px
+        for away in (0, 1):
+            stays = 1 - away
+            stays_s = rest_s + source.tile_s + ways.sent_px[stays] * source.pixel_s
+            stays_s = np.where(ways.seen_px[stays] <= room_px, stays_s, np.inf)
+            for index, bench in enumerate(benches):
+                if index == slowest or bench.busy_s + bench.tile_s >= limit_s:
+                    continue
+                away_s = bench.busy_s + bench.tile_s + ways.sent_px[away] * bench.pixel_s
+                away_s = np.where(ways.seen_px[away] <= bench.room_px, away_s, np.inf)
+                worse_s = np.maximum(away_s, stays_s)
+                way = int(worse_s.argmin())
+                if worse_s[way] < limit_s:
+                    limit_s = float(worse_s[way])
+                    halves = divider.halves(tile, ways, way)
+                    best = ([(slowest, tile)], [(index, halves[away]), (slowest, halves[stays])])
     return best

@@ -64,7 +64,7 @@ def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
         The tiles that no further join makes cheaper.
     """
     rows = zip(boxes.tolist(), scales.tolist(), strict=True)
-    groups = [_measured(tuple(box), scale, (row,), None, cut) for row, (box, scale) in enumerate(rows)]
+    groups = [measured(tuple(box), scale, (row,), None, cut) for row, (box, scale) in enumerate(rows)]
     if len(groups) < 2:
         return groups
     sides = np.empty((6, len(groups)))
@@ -77,13 +77,14 @@ def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
     return front.groups
 
 
-def _measured(
+def measured(
     box: tuple[float, float, float, float],
     scale: float,
     members: tuple[int, ...],
     parts: tuple[Group, Group] | None,
     cut: Cut,
 ) -> Group:
+    """The tile around ``box`` at ``scale``, with the pixels that it costs."""
     step, (limit_x, limit_y) = cut.stride, cut.frame_wh
     width = ceil((box[2] - box[0]) * scale / step) * step
     height = ceil((box[3] - box[1]) * scale / step) * step
@@ -126,7 +127,7 @@ def _join(front: _Front, cut: Cut) -> bool:
                 max(one.box[2], two.box[2]),
                 max(one.box[3], two.box[3]),
             )
-            joined = _measured(box, max(one.scale, two.scale), one.members + two.members, (one, two), cut)
+            joined = measured(box, max(one.scale, two.scale), one.members + two.members, (one, two), cut)
             groups[a] = joined
             sides[:, a] = (-box[0], -box[1], box[2], box[3], joined.scale, joined.sent_px)
             gone.add(b)

@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 
 from analytics.detections import Detections
-from analytics.elf.balance import Shared, share_out
+from analytics.elf.balance import Shared, fit_in, share_out
 from analytics.elf.changes import FrameChanges, Plane
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import cut_edges, tile_around
+from analytics.elf.dividing import Divider
 from analytics.elf.geometry import Boxes, Mask, Numbers, Rows, whole_within
 from analytics.elf.grid import cover
 from analytics.elf.grouping import Cut, group
@@ -55,6 +56,7 @@ class _Wanted:
     scales: Numbers  # [n]
     slots: Rows  # of the known objects among them, first
     still: Rows  # slots that are not sent
+    patch: Boxes  # [0 or 1, 4] of background, whole pixels
 
 
 class Planner:
@@ -141,7 +143,10 @@ class Planner:
         cut = self._cut(benches)
         idle_s = [bench.busy_s for bench in benches]
         self._turns.begin(benches)
-        shared = share_out(group(wanted.boxes, wanted.scales, cut), benches)
+        divider = Divider(wanted.boxes, wanted.scales, cut)
+        shared = share_out(group(wanted.boxes, wanted.scales, cut), benches, divider)
+        for patch in group(wanted.patch, np.ones(len(wanted.patch)), cut):
+            self._sweep.offered(fit_in(patch, shared, benches, must=self._sweep.must))
         self._turns.end(benches, idle_s)
         look = self._plan_look(frame_index, views, benches)  # behind the tiles: nobody waits for it
         plan = self._frame_plan(shared, benches, cut, look, wanted)
@@ -227,22 +232,35 @@ class Planner:
         if cut.any():
             pad += self._padding.cut * cut * np.concatenate([sides, sides], 1)
         pad[:, :2] *= -1
-        padded, patch = self._within(boxes + pad, self._sweep.patch())
+        padded, patch = self._within(self._as_one(slots, boxes, boxes + pad), self._sweep.patch())
         still = self._changes.still(frame_index, slots, padded, self._table.tried[slots])
         motion = self._changes.propose(frame_index, padded)
         if len(motion):
             margin = self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0])
             motion, patch = self._within(motion + margin, patch)
-        motion = np.concatenate([motion, patch])
         if not still.any() and not len(motion):
-            return _Wanted(padded, self._scales(sides), slots, slots[:0])
+            return _Wanted(padded, self._scales(sides), slots, slots[:0], patch)
         moving = ~still
         return _Wanted(
             np.concatenate([padded[moving], motion]),
             np.concatenate([self._scales(sides[moving]), np.ones(len(motion))]),
             slots[moving],
             slots[still],
+            patch,
         )
+
+    def _as_one(self, slots: Rows, boxes: Boxes, padded: Boxes) -> Boxes:
+        """``padded`` [n, 4], where objects in one place share the room of the best known one among them."""
+        best = self._table.doubles(slots, boxes)
+        double = np.flatnonzero(best != np.arange(len(best)))
+        if not len(double):
+            return padded
+        result, shared = padded.copy(), padded[best[double]]
+        own = boxes[double] + self._policy.margin * np.array([-1.0, -1.0, 1.0, 1.0])
+        low, high = np.minimum(own[:, :2], shared[:, :2]), np.maximum(own[:, 2:], shared[:, 2:])
+        missed = self._table.was_missed(slots[double])[:, None]
+        result[double] = np.where(missed, shared, np.concatenate([low, high], 1))
+        return result
 
     def _expected(self, frame_index: int) -> tuple[Rows, Boxes, Boxes]:
         """Slots, boxes and spreads of known objects; those that should have left the frame are forgotten."""

@@ -11,6 +11,7 @@ from analytics.elf.geometry import Boxes, Mask, Numbers, Rows, areas, mutual_bes
 from analytics.elf.prediction import MAX_REGIONS, Prediction, Predictor
 
 _KEPT = 8  # predictions
+_SAME_PLACE = 0.5  # intersection over union: suppression leaves none of one class that overlap so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,25 @@ class RegionTable:
     def is_there(self, slots: Rows) -> Mask:
         """[n]: found when last looked for; one miss is allowed after two hits, as detectors flicker."""
         return np.asarray(self._misses[slots] <= (self._hits[slots] > 1))
+
+    def doubles(self, slots: Rows, boxes: Boxes) -> Rows:
+        """[n]: the row of the best known object that lies in the same place; for most of them their own.
+
+        A detector is often of two minds about a large thing (a car, a lorry) and changes them. What it says
+        now and then is no object of its own, whose uncertainty would make the tile larger.
+        """
+        own = np.arange(len(slots))
+        if len(slots) < 2:
+            return own
+        order = np.lexsort((own, -self.scores[slots], -self._hits[slots]))
+        rank = np.empty_like(own)
+        rank[order] = own
+        best = order[np.where(overlaps(boxes, boxes) >= _SAME_PLACE, rank[None], rank[:, None]).min(1)]
+        return np.asarray(np.where(best[best] == best, best, own))
+
+    def was_missed(self, slots: Rows) -> Mask:
+        """[n]: not found when last looked for."""
+        return np.asarray(self._misses[slots] > 0)
 
     def speeds(self, frame_index: int, frame_wh: tuple[int, int]) -> Numbers:
         """How far each object is expected to move in one frame, in parts of its own size, [n]."""

@@ -11,6 +11,7 @@ from analytics.elf.types import Tile
 
 _NEVER = -(1 << 30)
 _LEAST_CELLS = 2
+_MOST_PATIENCE = 3  # frames that a patch waits for one that it does not make longer
 
 
 class Sweep:
@@ -20,6 +21,16 @@ class Sweep:
         self._cell, self._share = cell, share
         self._seen = np.zeros((0, 0), np.int64)
         self._side = _LEAST_CELLS
+        self._waited = 0
+
+    @property
+    def must(self) -> bool:
+        """The patch is to be sent now, though the frame takes longer for it."""
+        return self._waited >= _MOST_PATIENCE
+
+    def offered(self, sent: bool) -> None:
+        """Whether the patch was sent."""
+        self._waited = 0 if sent else self._waited + 1
 
     def resize(self, frame_wh: tuple[int, int]) -> None:
         """Forget everything; frames are of this size now."""

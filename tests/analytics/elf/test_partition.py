@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.elf import Policy, WorkerView
-from analytics.elf.balance import share_out
+from analytics.elf.balance import fit_in, share_out
 from analytics.elf.cost import Bench, tile_in_pixels
 from analytics.elf.cutting import cut_edges, tile_around
+from analytics.elf.dividing import Divider
 from analytics.elf.geometry import Boxes
 from analytics.elf.grouping import Cut, Group, group
 from analytics.elf.turns import Turns
@@ -171,3 +172,75 @@ def test_a_box_at_a_tiles_inner_border_is_cut_unless_another_tile_goes_on() -> N
         [False, False, False, True],  # at the bottom; left and top are the frame's own
         [False, False, False, False],  # whole in the second tile
     ]
+
+
+def crowd(count: int, seed: int, largest: int = 200) -> Boxes:
+    """Padded objects that overlap each other in one part of the frame."""
+    chance = np.random.default_rng(seed)
+    low = chance.integers(0, 20, (count, 2)) * 16.0
+    high = np.minimum(low + chance.integers(24, largest, (count, 2)), FRAME)
+    return np.concatenate([low, high], 1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(2, 24),
+    speeds=st.lists(st.floats(0.2, 8), min_size=1, max_size=6),
+    share=st.floats(0.2, 1),
+)
+def test_what_is_divided_keeps_every_object_whole_and_every_share(
+    seed: int, count: int, speeds: list[float], share: float
+) -> None:
+    boxes, scales = crowd(count, seed), np.random.default_rng(seed).choice([0.5, 1.0], count)
+    team = [Bench.of(one, Policy(max_share=share), PIXELS, 0.15) for one in workers(*speeds)]
+    how = cut(tile_in_pixels(team), share * PIXELS)
+    shared = share_out(group(boxes, scales, how), team, Divider(boxes, scales, how))
+    rows = [row for mine in [*shared.given, shared.refused] for each in mine for row in each.members]
+    assert sorted(rows) == list(range(count))
+    for bench, mine in zip(team, shared.given, strict=True):
+        tiles = [tile_around(each, bench.name, how) for each in mine]
+        assert sum(tile.area for tile in tiles) <= share * PIXELS + 1e-6
+        for tile, each in zip(tiles, mine, strict=True):
+            inside = boxes[list(each.members)]
+            assert (inside[:, :2] >= tile.xyxy[:2]).all()
+            assert (inside[:, 2:] <= tile.xyxy[2:]).all()
+            assert tile.sent_pixels <= each.sent_px
+
+
+def test_dividing_never_makes_a_frame_longer_and_makes_dense_crowds_faster() -> None:
+    gain = []
+    for seed in range(20):
+        boxes, ones, finish = crowd(24, seed), np.ones(24), []
+        for divider in (None, Divider(boxes, ones, cut())):
+            team = benches(workers(1, 1, 1, 1))
+            share_out(group(boxes, ones, cut()), team, divider)
+            finish.append(max(bench.busy_s for bench in team))
+        gain.append(finish[1] / finish[0])
+    assert max(gain) <= 1 + 1e-9
+    assert np.mean(gain) < 0.8  # 0.69 where it was measured
+
+
+def test_two_overlapping_cars_go_to_two_workers_in_tiles_that_overlap() -> None:
+    boxes = np.array([[0, 0, 256, 160], [192, 96, 448, 256], [96, 32, 128, 64]], np.float64)
+    how = cut(40000.0)
+    (joined,) = group(boxes, np.ones(3), how)
+    team = benches(workers(1, 1))
+    shared = share_out([joined], team, Divider(boxes, np.ones(3), how))
+    members = sorted(each.members for given in shared.given for each in given)
+    assert members == [(0, 2), (1,)]  # what lies within the first car's tile is sent with it
+    assert max(bench.busy_s for bench in team) < 0.6 * benches(workers(1))[0].time_s(joined.sent_px)
+
+
+def test_a_filler_waits_until_nobody_waits_for_it_or_it_must_be_sent() -> None:
+    (filler,) = grouped(np.array([[0.0, 0, 64, 64]]), cut())
+    (large,) = grouped(np.array([[100.0, 100, 400, 400]]), cut())
+    team = benches(workers(1))
+    shared = share_out([large], team)
+    assert not fit_in(filler, shared, team, must=False)
+    assert fit_in(filler, shared, team, must=True)
+    team = benches(workers(1, 1))
+    shared = share_out([large], team)
+    assert fit_in(filler, shared, team, must=False)
+    assert [len(given) for given in shared.given] == [1, 1]
+    assert fit_in(filler, share_out([], benches(workers(1))), benches(workers(1)), must=False)

@@ -260,3 +260,17 @@ def test_bytes_per_pixel_follow_what_tiles_took() -> None:
         planner.learn_bytes(1000, 300)
     assert planner.bytes_per_pixel == pytest.approx(0.3, rel=0.02)
     planner.learn_bytes(0, 100)
+
+
+def test_what_is_seen_twice_in_one_place_needs_no_room_of_its_own() -> None:
+    """A car that is a lorry now and then: the second opinion is missed, but no tile grows for it."""
+    car, lorry = (200, 200, 400, 320), (205, 190, 420, 330)
+    once = planner_that_knows([car], Planner(QUIET), TEAM)
+    twice = planner_that_knows([car, lorry], Planner(QUIET), TEAM)
+    for index in range(1, 4):
+        sizes = []
+        for planner in (once, twice):
+            plan = planner.plan(index, FRAME, TEAM)
+            sizes.append(sum(tile.area for tile in plan.tiles))
+            planner.observe(index, found([car]))
+        assert sizes[1] <= (1.35 if index == 1 else 1.0) * sizes[0]
