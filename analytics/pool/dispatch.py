@@ -82,6 +82,7 @@ class FrameDispatch:
         self._options = options
         self._frame_area = frame_wh[0] * frame_wh[1]
         self._seen: dict[str, int] = {}
+        self._tiles: list[tuple[str, asyncio.Task[TileOutcome]]] = []  # with their planned workers
         self._began_s = time.monotonic()
 
     @property
@@ -91,11 +92,22 @@ class FrameDispatch:
 
     async def tiles(self, cuts: list[CutTile]) -> list[TileOutcome]:
         """One outcome per tile in their order."""
-        jobs = [_Job(cut, is_look=False) for cut in cuts]
-        return list(await asyncio.gather(*(self._answer(job) for job in jobs)))
+        self._tiles = [
+            (cut.tile.worker, asyncio.create_task(self._answer(_Job(cut, is_look=False)))) for cut in cuts
+        ]
+        return list(await asyncio.gather(*(task for _, task in self._tiles)))
 
     async def look(self, cut: CutTile) -> TileOutcome:
-        """The outcome of the look; it may take longer than the tiles and is not waited for with them."""
+        """The outcome of the look; it may take longer than the tiles and is not waited for with them.
+
+        It is sent when its worker's tiles are answered: beside them it would take that worker's time from
+        them, as much as several tiles cost.
+        """
+        worker = self._workers.find(cut.tile.worker)
+        before = [task for name, task in self._tiles if name == cut.tile.worker]
+        if worker is not None and before:
+            worker.expect_look(self._request(_Job(cut, is_look=True)))
+            await asyncio.wait(before)
         return await self._answer(_Job(cut, is_look=True))
 
     def pending(self, cut: CutTile) -> TileOutcome:

@@ -23,7 +23,6 @@ from analytics.pool.tiles import CutTile, cut
 from analytics.pool.workers import EdgeWorkers
 from base.frames import ProtectedFrame
 
-LOOK_AFTER_S = 0.003  # by when the tiles' requests are on their way: the look must not get there before them
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -167,8 +166,7 @@ class Pool:
         tiles = asyncio.create_task(dispatch.tiles(prepared.cuts))
         if prepared.look is None:
             return await tiles
-        if prepared.cuts:
-            await asyncio.sleep(LOOK_AFTER_S)
+        await asyncio.sleep(0)  # the tiles go first
         await self._end_look()  # one at a time
         look = asyncio.create_task(dispatch.look(prepared.look))
         try:

@@ -94,6 +94,10 @@ class EdgeWorker:
         """What asking will upload."""
         return self._transport.body_bytes(request)
 
+    def expect_look(self, request: Request) -> None:
+        """It will be given this look after the tiles it has: plans made from now on count on that."""
+        self._look_until_s = self._clock() + self.predicted_s(request)
+
     async def infer(self, request: Request) -> Answer:
         """Ask, and learn from the answer; cancelling it counts as an answer that did not come in time.
 
@@ -106,7 +110,7 @@ class EdgeWorker:
         alone = self.outstanding == 0
         self._last_answer_s = None if alone else self._last_answer_s
         if request.is_look:
-            self._look_until_s = began_s + self.predicted_s(request)
+            self.expect_look(request)
         self.outstanding += 1
         self._sent_bytes += size
         try:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -266,6 +267,33 @@ async def test_only_a_trusted_worker_gets_the_look_at_the_whole_frame() -> None:
         looks = [outcome for result in results for outcome in result.outcomes if outcome.is_look]
         assert looks
         assert {outcome.worker for outcome in looks} == {"w1"}
+
+
+async def test_a_look_is_sent_when_its_worker_has_answered_its_tiles() -> None:
+    options = PoolOptions(deadline_s=DEADLINE_S, policy=Policy(look_every=(2, 2)))
+    waiting: list[str] = []  # "look" or "tile", as they came and are not answered yet
+    beside: list[bool] = []
+
+    def kind(asked: InferRequest) -> str:
+        image = cv2.imdecode(np.frombuffer(asked.inputs[0].strings()[0], np.uint8), cv2.IMREAD_COLOR)
+        return "look" if image is not None and image.shape[:2] == (192, 320) else "tile"
+
+    def note(asked: InferRequest, answer: InferResponse) -> InferResponse:
+        came = [kind(request) for request in a.tiles[len(waiting) :]]
+        waiting.extend(came)
+        if kind(asked) == "tile":
+            beside.append("look" in came)
+        return answer
+
+    async with ScriptedWorker(fixed_s=0.02) as a, pool_of(a, options=options) as pool:
+        for step in range(10):
+            a.twist = note if step else None
+            await run(pool, step, 1)
+            await pool.settle()
+            waiting.extend(kind(request) for request in a.tiles[len(waiting) :])
+        assert waiting.count("look") >= 3
+        assert beside
+        assert not any(beside)
 
 
 async def test_two_cameras_share_workers_and_what_is_known_of_them() -> None:
