@@ -98,9 +98,23 @@ class GrpcChannel:
             if code in _BUSY:
                 message = f"has no time now: gRPC status {code}"
                 raise Overloaded(message) from error
-            message = f"cannot be reached or failed: gRPC status {code}"
+            message = f"{_reason(code, error.details() or '')}: gRPC status {code}"
             raise PeerError(message) from error
         return grpc_form.parse(METHODS[method][1], data)
+
+
+def _reason(code: str, details: str) -> str:
+    """For people; of the details, which the worker may have written, only what is known is said."""
+    if "CERTIFICATE_VERIFY_FAILED" in details:
+        return "cannot be reached: its certificate is not trusted"
+    if "Connection refused" in details:
+        return "cannot be reached: Connection refused"
+    known = {
+        "UNAUTHENTICATED": "refuses our token",
+        "PERMISSION_DENIED": "refuses us",
+        "NOT_FOUND": "does not have the model",
+    }
+    return known.get(code, "cannot be reached or failed")
 
 
 def _bytes(path: Path | None) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from urllib.parse import quote
 
@@ -73,7 +74,7 @@ class RestChannel:
                 length = _json_length(response.headers.get(rest.HEADER_LENGTH))
                 return response.status, length, body
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            message = f"cannot be reached: {type(error).__name__}"
+            message = f"cannot be reached: {_reason(error)}"
             raise PeerError(message) from error
 
     def _open(self) -> aiohttp.ClientSession:
@@ -89,6 +90,22 @@ class RestChannel:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         return self._session
+
+
+def _reason(error: Exception) -> str:
+    """For people, and of nothing that the worker sent."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        said = getattr(error.certificate_error, "verify_message", "")  # OpenSSL's own words
+        return f"its certificate is not trusted: {said or 'see ca_file'}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "nobody knows its name"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return "no TLS there, or it wants a certificate of ours"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection (is it https?)"
+    return type(error).__name__
 
 
 def _check(status: int) -> None:

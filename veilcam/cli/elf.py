@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from veilcam.edge.replay import Replay, ReplayOptions
 
 TOKEN_VARIABLE = "VEILCAM_WORKER_TOKEN"  # noqa: S105  # the variable's name, not a token
-
+CaFile = Annotated[
+    Path | None,
+    typer.Option("--ca-file", metavar="FILE", help="PEM: trust this authority for given workers."),
+]
 
 Look = Literal["local", "trusted", "any"]
 
@@ -54,6 +57,7 @@ def replay(
     worker: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="Use this worker instead; repeat for several.")
     ] = None,
+    ca_file: CaFile = None,
     detector: Annotated[
         str, typer.Option(help="What started workers run: yolox, yolox:PATH, hog, ...")
     ] = "yolox",
@@ -91,6 +95,8 @@ def replay(
 
     if workers is not None and worker:
         raise UsageError("--workers starts some, --worker names some: expected one of the two")
+    if ca_file is not None and not worker:
+        raise UsageError("--ca-file is for workers that --worker names")
     existing_file(clip, "CLIP")
     name = out or Path(f"{clip.stem}.elf")
     video, plot = name.with_name(name.name + ".mp4"), timeline or name.with_name(name.name + ".svg")
@@ -103,7 +109,7 @@ def replay(
     output = Output(as_json)
     with output.progress("replay") as advance:
         if worker:
-            done = _replay(options, _given(worker), own, advance)
+            done = _replay(options, _given(worker, ca_file), own, advance)
         else:
             done = _replay_here(options, workers or 2, detector, own, advance)
     write_timeline(
@@ -120,7 +126,7 @@ def replay(
     epilog=examples(
         "veilcam elf check http://edge-1:8500 http://edge-2:8500",
         "veilcam elf check --config gate.yaml",
-        "VEILCAM_WORKER_TOKEN=... veilcam elf check grpcs://edge-1:8501 --json",
+        "VEILCAM_WORKER_TOKEN=$(cat token) veilcam elf check https://edge-1.lan:8500 --ca-file ca.pem",
     ),
 )
 def check(
@@ -129,6 +135,7 @@ def check(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Instead: the workers of a camera's settings.")
     ] = None,
+    ca_file: CaFile = None,
     wait: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds to wait for them.")] = 6.0,
     as_json: JsonFlag = False,
 ) -> None:
@@ -144,7 +151,9 @@ def check(
 
     if bool(urls) == (config is not None):
         raise UsageError("expected either the URLs of workers or --config")
-    addresses = _given(urls) if urls else _configured(config)
+    if ca_file is not None and config is not None:
+        raise UsageError("--ca-file is for URLs; in settings each worker has its own ca_file")
+    addresses = _given(urls, ca_file) if urls else _configured(config)
     states = asyncio.run(try_workers(addresses, wait_s=wait))
     good = all(state.state == "closed" for state in states)
     output = Output(as_json)
@@ -190,10 +199,17 @@ def _pool_options(
     return PoolOptions(deadline_ms / 1000, quality, min_score, "replay", policy)
 
 
-def _given(urls: Sequence[str]) -> list[WorkerAddress]:
+def _given(urls: Sequence[str], ca_file: Path | None) -> list[WorkerAddress]:
     from analytics.pool import WorkerAddress
+    from veilcam.cli.paths import existing_file
 
-    return [WorkerAddress(url, token=os.environ.get(TOKEN_VARIABLE)) for url in urls]
+    if ca_file is not None:
+        existing_file(ca_file, "--ca-file")
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    addresses = [WorkerAddress(url, token=token, ca_file=ca_file) for url in urls]
+    for address in addresses:
+        address.tls()  # what is no certificate is said before anything else is done
+    return addresses
 
 
 def _replay_here(

@@ -115,6 +115,26 @@ async def test_mutual_tls_and_a_token_open_a_worker_and_nothing_less_does(
         assert TOKEN not in repr(good)
 
 
+@pytest.mark.parametrize("form", ["rest", "grpc"])
+async def test_what_is_wrong_with_a_connection_is_said(form: str, certificates: Path) -> None:
+    files = TlsFiles(certificates / "worker.pem", certificates / "worker.key")
+    async with serving_worker(tls=files, token=AccessToken(TOKEN)) as worker:
+        good = dataclasses.replace(addresses(worker, secure=True)[form], ca_file=certificates / "root.pem")
+        other = dataclasses.replace(good, ca_file=certificates / "client.pem")  # signed nothing
+        closed = WorkerAddress(f"{'http' if form == 'rest' else 'grpc'}://127.0.0.1:1")
+        for address, says in (
+            (good, "refuses our token"),
+            (other, "certificate is not trusted"),
+            (closed, "Connection refused"),
+        ):
+            transport = open_transport(address)
+            try:
+                with pytest.raises(PeerError, match=says):
+                    await transport.describe()
+            finally:
+                await transport.close()
+
+
 async def test_a_pool_uses_workers_of_every_form_at_once() -> None:
     async with serving_worker() as worker:
         shared = EdgeWorkers(list(addresses(worker).values()))
