@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
 from base.errors import FormatError, Malformed
 
-ANSWER_LIMITS = Limits(body_bytes=32 << 20, json_bytes=1 << 20, tensors=16, parameters=64, text_chars=16384)
+HEAD_LIMITS = Limits(body_bytes=32 << 20, json_bytes=1 << 20, tensors=16, parameters=64, text_chars=16384)
+"""Of answers that are a network's raw head."""
+BOX_LIMITS = replace(HEAD_LIMITS, body_bytes=1 << 20)
+"""Of answers that are at most 1000 boxes: as many may come at once as tiles were sent."""
 
 
 @contextmanager

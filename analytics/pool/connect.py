@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from analytics.oip.messages import Limits
 from analytics.pool.address import WorkerAddress
-from analytics.pool.channel import Channel
+from analytics.pool.channel import BOX_LIMITS, HEAD_LIMITS, Channel
 from analytics.pool.jpeg_transport import JpegTransport
 from analytics.pool.rest_channel import RestChannel
 from analytics.pool.transport import Transport
@@ -17,15 +18,14 @@ def open_transport(address: WorkerAddress) -> Transport:
         UsageError: a certificate file that cannot be read.
         MissingDependency: gRPC without the extra ``worker``.
     """
-    channel = _channel(address)
     if address.kind == "yolox":
-        return YoloxTransport(channel, address.model)
-    return JpegTransport(channel, address.model)
+        return YoloxTransport(_channel(address, HEAD_LIMITS), address.model)
+    return JpegTransport(_channel(address, BOX_LIMITS), address.model)
 
 
-def _channel(address: WorkerAddress) -> Channel:
+def _channel(address: WorkerAddress, limits: Limits) -> Channel:
     if address.is_grpc:
         from analytics.pool.grpc_channel import GrpcChannel  # noqa: PLC0415  # grpc is an extra
 
-        return GrpcChannel.open(address)
-    return RestChannel(address.url, token=address.token, tls=address.tls())
+        return GrpcChannel.open(address, limits)
+    return RestChannel(address.url, token=address.token, tls=address.tls(), limits=limits)

@@ -7,16 +7,15 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from analytics.oip import grpc_form
-from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
+from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
 from analytics.oip.protobuf import METHODS, SERVICE, message_classes
 from analytics.pool.address import WorkerAddress
-from analytics.pool.channel import ANSWER_LIMITS, reading
+from analytics.pool.channel import BOX_LIMITS, reading
 from analytics.pool.transport import Overloaded
 from base.errors import MissingDependency, PeerError, UsageError
 
 DEFAULT_PORT = 8001  # as Triton has it
 _OPTIONS = (
-    ("grpc.max_receive_message_length", ANSWER_LIMITS.body_bytes),
     ("grpc.max_send_message_length", 64 << 20),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
@@ -28,8 +27,9 @@ _BUSY = frozenset({"RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"})
 class GrpcChannel:
     """See Channel. Connects at the first call."""
 
-    def __init__(self, channel: Any, token: str | None) -> None:  # noqa: ANN401  # grpc has no types
+    def __init__(self, channel: Any, token: str | None, limits: Limits) -> None:  # noqa: ANN401  # grpc has no types
         """Use ``open``."""
+        self._limits = limits
         self._channel = channel
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         classes = message_classes()
@@ -43,8 +43,12 @@ class GrpcChannel:
         }
 
     @classmethod
-    def open(cls, address: WorkerAddress) -> Self:
+    def open(cls, address: WorkerAddress, limits: Limits = BOX_LIMITS) -> Self:
         """Prepare; nothing is connected yet. gRPC channels belong to the running event loop.
+
+        Args:
+            address: of the worker.
+            limits: of its answers.
 
         Raises:
             MissingDependency: grpcio (extra ``worker``) is not installed.
@@ -58,12 +62,13 @@ class GrpcChannel:
         parts = urlsplit(address.url)
         host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
         target = f"{host}:{parts.port or DEFAULT_PORT}"
+        options = (*_OPTIONS, ("grpc.max_receive_message_length", limits.body_bytes))
         if not address.is_secure:
-            return cls(grpc.aio.insecure_channel(target, options=_OPTIONS), address.token)
+            return cls(grpc.aio.insecure_channel(target, options=options), address.token, limits)
         credentials = grpc.ssl_channel_credentials(
             _bytes(address.ca_file), _bytes(address.key_file), _bytes(address.cert_file)
         )
-        return cls(grpc.aio.secure_channel(target, credentials, options=_OPTIONS), address.token)
+        return cls(grpc.aio.secure_channel(target, credentials, options=options), address.token, limits)
 
     async def is_ready(self) -> bool:
         """See Channel."""
@@ -75,14 +80,14 @@ class GrpcChannel:
         request = message_classes()["ModelMetadataRequest"](name=model)
         answer = await self._call("ModelMetadata", request)
         with reading():
-            return grpc_form.model_metadata(answer, ANSWER_LIMITS)
+            return grpc_form.model_metadata(answer, self._limits)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """See Channel."""
         message = grpc_form.infer_request_message(request)
         answer = await self._call("ModelInfer", message)
         with reading():
-            return grpc_form.infer_response(answer, ANSWER_LIMITS)
+            return grpc_form.infer_response(answer, self._limits)
 
     async def close(self) -> None:
         """See Channel."""

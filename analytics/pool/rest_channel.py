@@ -9,8 +9,8 @@ from urllib.parse import quote
 import aiohttp
 
 from analytics.oip import rest
-from analytics.oip.messages import InferRequest, InferResponse, ModelMetadata
-from analytics.pool.channel import ANSWER_LIMITS, reading
+from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
+from analytics.pool.channel import BOX_LIMITS, reading
 from analytics.pool.transport import Overloaded
 from base.errors import LimitExceeded, Malformed, PeerError
 
@@ -22,8 +22,16 @@ _BUSY = frozenset({408, 429, 503, 504})
 class RestChannel:
     """See Channel. No redirects, no compression, no proxies: a worker answers itself or not at all."""
 
-    def __init__(self, base_url: str, *, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
-        """Nothing is connected yet; the first call does."""
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits = BOX_LIMITS,
+    ) -> None:
+        """Nothing is connected yet; the first call does. ``limits`` are those of answers."""
+        self._limits = limits
         self._base = base_url.rstrip("/") + "/v2"
         self._headers = {"Accept-Encoding": "identity"}  # Triton compresses whenever it may
         if token:
@@ -41,7 +49,7 @@ class RestChannel:
         status, _, body = await self._exchange("GET", f"/models/{quote(model, safe='')}")
         _check(status)
         with reading():
-            return rest.parse_model_metadata(body, ANSWER_LIMITS)
+            return rest.parse_model_metadata(body, self._limits)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """See Channel."""
@@ -53,7 +61,7 @@ class RestChannel:
         status, length, body = await self._exchange("POST", path, data, headers)
         _check(status)
         with reading():
-            return rest.parse_infer_response(body, length, ANSWER_LIMITS)
+            return rest.parse_infer_response(body, length, self._limits)
 
     async def close(self) -> None:
         """See Channel."""
@@ -70,7 +78,7 @@ class RestChannel:
             async with session.request(
                 method, self._base + path, data=data, headers=headers, allow_redirects=False
             ) as response:
-                body = await _bounded(response)
+                body = await _bounded(response, self._limits.body_bytes)
                 length = _json_length(response.headers.get(rest.HEADER_LENGTH))
                 return response.status, length, body
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -121,13 +129,13 @@ def _check(status: int) -> None:
     raise PeerError(message)
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
     parts, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
-        if size > ANSWER_LIMITS.body_bytes:
+        if size > most:
             response.close()
-            message = f"answer: longer than {ANSWER_LIMITS.body_bytes} bytes"
+            message = f"answer: longer than {most} bytes"
             raise LimitExceeded(message)
         parts.append(chunk)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -148,6 +148,9 @@ def told(**parameters: object) -> Callable[[InferRequest, InferResponse], InferR
 
 LIES: dict[str, Callable[[InferRequest, InferResponse], InferResponse | bytes]] = {
     "not a message": lambda _asked, _answer: b"SECRET-NOISE\xff\x00",
+    "too many bytes for boxes": lambda _asked, answer: dataclasses.replace(
+        answer, outputs=(*answer.outputs, Tensor.of_array("MORE", np.zeros(1 << 20, np.uint8)))
+    ),
     "too large": lambda _asked, _answer: b'{"x":"' + b"SECRET-NOISE" * 200_000 + b'"}',
     "deeply nested": lambda _asked, _answer: b"[" * 100_000,
     "nothing, in a shape that numpy refuses": lambda asked, _answer: (
