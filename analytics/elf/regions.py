@@ -84,8 +84,8 @@ class RegionTable:
         known, rows = self._match(slots, expected, boxes, found.class_ids)
         self._predictor.observe(frame_index, slots[known], boxes[rows], expected[known])
         self._note(slots[known], boxes[rows], found, rows)
-        self._hits[slots[known]] += 1
         looked_for = slots[known][sent[slots[known]]]  # the others were only carried along
+        self._hits[looked_for] += 1
         self.seen[looked_for] = self.tried[looked_for] = frame_index
         missed = slots[_others(len(slots), known)]
         self._miss(frame_index, missed[sent[missed]])
@@ -147,6 +147,10 @@ class RegionTable:
         rank[order] = own
         best = order[np.where(overlaps(boxes, boxes) >= _SAME_PLACE, rank[None], rank[:, None]).min(1)]
         return np.asarray(np.where(best[best] == best, best, own))
+
+    def is_proven(self, slots: Rows) -> Mask:
+        """[n]: a detector has found it twice."""
+        return np.asarray(self._hits[slots] > 1)
 
     def was_missed(self, slots: Rows) -> Mask:
         """[n]: not found when last looked for."""

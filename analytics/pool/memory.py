@@ -83,6 +83,7 @@ class Memory:
         """The frame's merged boxes; ``ended`` is a look of an earlier frame that has ended since."""
         merged = self._merged(frame, frame.outcomes, names)
         with self._lock:
+            self._learn_work(frame.outcomes)
             late = self._late_look if self._waiting is not None else ended or self._late_look
             self._tell_waiting(ended, names)
             self._late_look = None
@@ -97,6 +98,14 @@ class Memory:
                 self._planner.observe(frame.frame_index, known)
             self._last = merged
         return merged
+
+    def _learn_work(self, outcomes: list[TileOutcome]) -> None:
+        if isinstance(self._planner, Planner):
+            seconds: dict[str, float] = {}
+            for outcome in outcomes:
+                if outcome.busy_s is not None and not outcome.is_look:
+                    seconds[outcome.worker] = seconds.get(outcome.worker, 0.0) + outcome.busy_s
+            self._planner.learn_work(seconds)
 
     def _tell_waiting(self, ended: TileOutcome | None, names: tuple[str, ...]) -> None:
         """Tell of the frame that waits for its look, with it or, where it has not ended, without."""

@@ -244,3 +244,41 @@ def test_a_filler_waits_until_nobody_waits_for_it_or_it_must_be_sent() -> None:
     assert fit_in(filler, shared, team, must=False)
     assert [len(given) for given in shared.given] == [1, 1]
     assert fit_in(filler, share_out([], benches(workers(1))), benches(workers(1)), must=False)
+
+
+def test_what_workers_tell_they_worked_evens_out_wrong_beliefs() -> None:
+    """The second worker really needs 1.5 times as long: alone, plans would keep it busy so much longer."""
+    truth = {"w0": 1.0, "w1": 1.5}
+
+    def spread(*, told: bool) -> float:
+        busy, turns = dict.fromkeys(truth, 0.0), Turns(2.0)
+        for boxes in walkers(16, 80, speed=3):
+            team = benches(workers(1, 1))
+            idle = [bench.busy_s for bench in team]
+            turns.begin(team)
+            share_out(grouped(padded(boxes), cut()), team)
+            turns.end(team, idle)
+            worked = {
+                one.name: truth[one.name] * (one.busy_s - begun)
+                for one, begun in zip(team, idle, strict=True)
+            }
+            busy = {name: busy[name] + worked[name] for name in busy}
+            if told:
+                turns.worked(worked)
+        return min(busy.values()) / max(busy.values())
+
+    assert spread(told=False) < 0.75
+    assert spread(told=True) > 0.85
+
+
+def test_a_worker_that_tells_nothing_is_judged_by_its_plans() -> None:
+    turns, team = Turns(2.0), benches(workers(1, 1))
+    idle = [bench.busy_s for bench in team]
+    turns.begin(team)
+    share_out(grouped(np.array([[0.0, 0, 320, 320]]), cut()), team)
+    turns.end(team, idle)
+    turns.worked({})
+    (first,) = [index for index, bench in enumerate(team) if bench.busy_s > idle[index]]
+    again = benches(workers(1, 1))
+    turns.begin(again)
+    assert again[first].busy_s > again[1 - first].busy_s

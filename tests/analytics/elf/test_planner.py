@@ -274,3 +274,20 @@ def test_what_is_seen_twice_in_one_place_needs_no_room_of_its_own() -> None:
             sizes.append(sum(tile.area for tile in plan.tiles))
             planner.observe(index, found([car]))
         assert sizes[1] <= (1.35 if index == 1 else 1.0) * sizes[0]
+
+
+def test_what_was_found_once_and_stands_still_is_looked_at_again_soon() -> None:
+    """A mistake of the detector in one tile must not be carried for as long as a proven object."""
+    box, still = (300, 200, 340, 280), np.zeros((18, 24), bool)
+
+    def sent(times_found: int) -> list[int]:
+        planner = Planner(QUIET)
+        plans = []
+        for index in range(times_found + 24):
+            plan = planner.plan(index, FRAME, TEAM, None if index < times_found else still)
+            plans.append(plan)
+            planner.observe(index, found([box]) if index < times_found else answer(plan, found([])))
+        return [index - times_found for index in range(times_found, len(plans)) if plans[index].tiles]
+
+    assert sent(1)[0] == 5
+    assert sent(2) == []
