@@ -7,6 +7,7 @@ and two of a kind in one pool are an error. Nothing is generated, so no compiler
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -149,3 +150,11 @@ def _add_field(described: Any, owner: str, name: str, number: int, kind: str) ->
         field.type = getattr(field, f"TYPE_{kind.upper()}")
     if owner == _ONEOF[0]:
         field.oneof_index = 0
+
+
+def quiet_grpc() -> None:
+    """Before grpc is imported: no line in the log for each handshake that a stranger breaks off.
+
+    The environment's own GRPC_VERBOSITY is kept.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from analytics.oip import grpc_form
 from analytics.oip.messages import InferRequest, InferResponse, Limits, ModelMetadata
-from analytics.oip.protobuf import METHODS, SERVICE, message_classes
+from analytics.oip.protobuf import METHODS, SERVICE, message_classes, quiet_grpc
 from analytics.pool.address import WorkerAddress
 from analytics.pool.channel import BOX_LIMITS, reading
 from analytics.pool.transport import Overloaded
@@ -54,6 +54,7 @@ class GrpcChannel:
             MissingDependency: grpcio (extra ``worker``) is not installed.
             UsageError: a certificate file that cannot be read.
         """
+        quiet_grpc()
         try:
             import grpc.aio  # noqa: PLC0415  # an extra
         except ImportError as error:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from analytics.oip import grpc_form
-from analytics.oip.protobuf import METHODS, SERVICE, message_classes
+from analytics.oip.protobuf import METHODS, SERVICE, message_classes, quiet_grpc
 from analytics.worker.refusal import Refused, Why
 from analytics.worker.rest_api import SERVER, RestApi
 from base.access import ListenAddress
@@ -47,6 +47,7 @@ class WorkerGrpc:
         Raises:
             MissingDependency: grpcio is not installed.
         """
+        quiet_grpc()
         try:
             import grpc  # noqa: PLC0415  # an extra
         except ImportError as error:

@@ -19,6 +19,7 @@ import tritonclient.http.aio
 
 from tests.analytics.clips import ASSETS, TINY_YOLOX, red_square
 from tests.analytics.serving_worker import jpeg
+from tests.support.authority import make_certificate
 from tests.veilcam.cli import veilcam_inside
 
 TOKEN = "correct-horse-battery"
@@ -130,3 +131,20 @@ def test_a_port_in_use_is_status_1(tmp_path: Path) -> None:
         ended = veilcam_inside("worker", "--detector", "hog", "--listen", f"127.0.0.1:{port}", cwd=tmp_path)
     assert ended.exit_code == 1
     assert "cannot listen" in ended.err
+
+
+async def test_strangers_who_break_off_handshakes_write_no_lines_into_the_log(tmp_path: Path) -> None:
+    make_certificate(tmp_path, "worker", "/CN=worker", "subjectAltName=IP:127.0.0.1\n")
+    program = await Program.start(
+        *("--detector", "hog", "--grpc", "127.0.0.1:0"),
+        *("--tls-cert", str(tmp_path / "worker.pem"), "--tls-key", str(tmp_path / "worker.key")),
+    )
+    for address in (program.ready["url"].removeprefix("https://"), program.ready["grpc"]):
+        host, _, port = address.rpartition(":")
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            await asyncio.wait_for(reader.read(), 15)
+            writer.close()
+    _, _, err = await program.end(signal.SIGTERM)
+    assert err == ""
