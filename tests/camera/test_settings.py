@@ -80,7 +80,7 @@ def test_a_camera_can_be_set_up_by_the_environment_alone() -> None:
         ("zzz: 1", "zzz: unknown key, expected one of source, camera"),
         ("coding: {crf: 99}", "coding.crf: Input should be less than or equal to 51"),
         ("segments: {min_s: 3}", "expected 0 < min <= target <= max"),
-        ("record: 5", "record: Input should be a valid dictionary"),
+        ("record: 5", "record: expected a section with keys such as folder, got 5"),
         ("name: ../x", "name: String should match pattern"),
     ],
 )
