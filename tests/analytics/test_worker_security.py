@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import ssl
@@ -162,7 +163,10 @@ async def raw_exchange(url: str, data: bytes, *, drip: bool = False) -> tuple[by
     began_s = time.monotonic()
     writer.write(data)
     dripping = asyncio.create_task(_drip(writer)) if drip else None
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = b""
+    with contextlib.suppress(ConnectionError):  # what drips in behind the answer may reset the connection
+        while part := await asyncio.wait_for(reader.read(4096), 10):
+            answer += part
     if dripping is not None:
         dripping.cancel()
     writer.close()
