@@ -184,7 +184,12 @@ def _divide(
     """The division of one of the slowest worker's tiles after which it and who helps end first."""
     best: _Step | None = None
     source = benches[slowest]
-    for tile in shared.given[slowest]:
+    helpers = [
+        (index, bench)
+        for index, bench in enumerate(benches)
+        if index != slowest and bench.busy_s + bench.tile_s < limit_s
+    ]
+    for tile in shared.given[slowest] if helpers else ():
         ways = divider.ways(tile)
         if ways is None:
             continue
@@ -193,9 +198,7 @@ def _divide(
             stays = 1 - away
             stays_s = rest_s + source.tile_s + ways.sent_px[stays] * source.pixel_s
             stays_s = np.where(ways.seen_px[stays] <= room_px, stays_s, np.inf)
-            for index, bench in enumerate(benches):
-                if index == slowest or bench.busy_s + bench.tile_s >= limit_s:
-                    continue
+            for index, bench in helpers:
                 away_s = bench.busy_s + bench.tile_s + ways.sent_px[away] * bench.pixel_s
                 away_s = np.where(ways.seen_px[away] <= bench.room_px, away_s, np.inf)
                 worse_s = np.maximum(away_s, stays_s)

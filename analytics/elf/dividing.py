@@ -15,6 +15,7 @@ import numpy.typing as npt
 from analytics.elf.geometry import Boxes, Mask, Numbers
 from analytics.elf.grouping import Cut, Group, measured
 
+_OUTWARDS = np.array([-1.0, -1.0, 1.0, 1.0])
 _MOST_MEMBERS = 32  # of larger tiles only the join tree's own halves are tried: planning stays quick
 
 
@@ -64,25 +65,30 @@ class Divider:
 
     def _find(self, tile: Group) -> Divisions | None:
         rows = np.array(tile.members)
-        boxes = self._boxes[rows]
-        seeds = np.concatenate([_runs(boxes), ~np.eye(len(rows), dtype=np.bool_)])
-        hull = _hulls(boxes, seeds)
-        low = (boxes[None, :, :2] >= hull[:, None, :2]).all(2)
-        first: Mask = low & (boxes[None, :, 2:] <= hull[:, None, 2:]).all(2)
-        first = np.unique(first[~first.all(1)], axis=0)
-        if not len(first):
+        reach = self._boxes[rows] * _OUTWARDS  # how far each object goes to the left, up, right, down
+        hulls = _seeds(reach)
+        first: Mask = (reach[None] <= hulls[:, None]).all(2)
+        some = ~first.all(1)
+        if not some.any():
             return None
+        first, hulls = first[some], hulls[some]
+        rest = np.where(first[:, :, None], -np.inf, reach[None]).max(1)
         scales = self._scales[rows]
         sizes = [
-            self._sizes(_hulls(boxes, half), np.where(half, scales, 0.0).max(1)) for half in (first, ~first)
+            self._sizes(hull, np.where(half, scales, 0.0).max(1))
+            for hull, half in ((hulls, first), (rest, ~first))
         ]
-        return Divisions(first, np.stack([size[0] for size in sizes]), np.stack([size[1] for size in sizes]))
+        sent_px, seen_px = (np.stack(each) for each in zip(*sizes, strict=True))
+        return Divisions(first, sent_px, seen_px)
 
     def _sizes(self, hulls: Boxes, scale: Numbers) -> tuple[Numbers, Numbers]:
-        step = self._cut.stride
-        sent = np.ceil((hulls[:, 2:] - hulls[:, :2]) * scale[:, None] / step) * step
-        seen = np.minimum(np.floor(sent / scale[:, None] + 1e-6), np.array(self._cut.frame_wh, np.float64))
-        return sent.prod(1), seen.prod(1)
+        step, (limit_x, limit_y) = self._cut.stride, self._cut.frame_wh
+        width, height = (
+            np.ceil((hulls[:, axis] + hulls[:, axis + 2]) * scale / step) * step for axis in (0, 1)
+        )
+        seen_x = np.minimum(np.floor(width / scale + 1e-6), limit_x)
+        seen_y = np.minimum(np.floor(height / scale + 1e-6), limit_y)
+        return width * height, seen_x * seen_y
 
     def _group(self, rows: npt.NDArray[np.intp]) -> Group:
         boxes = self._boxes[rows]
@@ -91,17 +97,11 @@ class Divider:
         return measured(box, float(self._scales[rows].max()), members, None, self._cut)
 
 
-def _runs(boxes: Boxes) -> Mask:
-    """[4 * (m - 1) * 2, m]: the first 1, 2, ... objects by each of their edges, from both ends."""
-    order = np.argsort(boxes, axis=0, kind="stable")
-    rank = np.argsort(order, axis=0, kind="stable").T  # [4, m]
-    limits = np.arange(1, len(boxes))
-    before = rank[:, None, :] < limits[None, :, None]
-    return np.asarray(np.concatenate([before, ~before]).reshape(-1, len(boxes)))
-
-
-def _hulls(boxes: Boxes, chosen: Mask) -> Boxes:
-    """[n, 4]: around the chosen ones of each row of ``chosen`` [n, m]."""
-    low = np.where(chosen[:, :, None], boxes[None, :, :2], np.inf).min(1)
-    high = np.where(chosen[:, :, None], boxes[None, :, 2:], -np.inf).max(1)
-    return np.concatenate([low, high], 1)
+def _seeds(reach: Boxes) -> Boxes:
+    """[n, 4]: around the first 1, 2, ... objects by each of their edges, and around all but one."""
+    seeds = [np.maximum.accumulate(reach[reach[:, edge].argsort(kind="stable")])[:-1] for edge in range(4)]
+    seeds += [
+        np.maximum.accumulate(reach[(-reach[:, edge]).argsort(kind="stable")])[:-1] for edge in range(4)
+    ]
+    forward, backward = np.maximum.accumulate(reach), np.maximum.accumulate(reach[::-1])[::-1]
+    return np.concatenate([*seeds, backward[1:2], np.maximum(forward[:-2], backward[2:]), forward[-2:-1]])
