@@ -92,7 +92,8 @@ class Divider:
 
     def _group(self, rows: npt.NDArray[np.intp]) -> Group:
         boxes = self._boxes[rows]
-        left, top, right, bottom = [*boxes[:, :2].min(0).tolist(), *boxes[:, 2:].max(0).tolist()]
+        left, top = (float(low) for low in boxes[:, :2].min(0))
+        right, bottom = (float(high) for high in boxes[:, 2:].max(0))
         box, members = (left, top, right, bottom), tuple(rows.tolist())
         return measured(box, float(self._scales[rows].max()), members, None, self._cut)
 
