@@ -43,7 +43,7 @@ class Padding:
     """
 
     spreads: float = 2.5
-    small_side: int = 32
+    small_side: int = 24
     small_margin: int = 8
     cut: float = 0.5
 
