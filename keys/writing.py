@@ -42,16 +42,9 @@ def write_private(path: Path, data: bytes) -> Path:
     Raises:
         UsageError: the file exists.
     """
-    # The empty file reserves the name, which rename alone would not: it replaces silently. A hard link would
-    # do too, but USB sticks (FAT) refuse it.
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
+        atomic_write(path, data, mode=PRIVATE_MODE, replace=False)
     except FileExistsError:
         refuse_existing(path)
-        raise
-    try:
-        atomic_write(path, data, mode=PRIVATE_MODE)
-    except BaseException:
-        path.unlink(missing_ok=True)
         raise
     return path
