@@ -18,7 +18,7 @@ from analytics.pool.audit import agree
 from tests.analytics.pool.test_pool import pool_of, run
 from tests.support.edge_worker import NAMES, ScriptedWorker
 
-OPTIONS = PoolOptions(deadline_s=1.0, audit_every=1)
+OPTIONS = PoolOptions(deadline_s=4.0, audit_every=1)
 
 
 def blind(_asked: InferRequest, answer: InferResponse) -> InferResponse:
