@@ -72,7 +72,7 @@ async def test_it_serves_until_a_signal_and_ends_with_status_0(number: signal.Si
 async def test_work_that_waits_at_sigterm_is_finished_and_new_work_refused() -> None:
     program = await Program.start("--detector", "hog", "--queue", "8", "--queue-per-camera", "8")
     url = program.ready["url"]
-    tile = np.zeros((480, 640, 3), np.uint8)  # some tenths of a second for HOG
+    tile = np.zeros((720, 960, 3), np.uint8)  # about half a second for HOG
 
     async def ask() -> int:
         async with tritonclient.http.aio.InferenceServerClient(url.removeprefix("http://")) as client:
@@ -83,7 +83,7 @@ async def test_work_that_waits_at_sigterm_is_finished_and_new_work_refused() -> 
             )
             return len(result.as_numpy("SCORES"))
 
-    asked = [asyncio.create_task(ask()) for _ in range(4)]
+    asked = [asyncio.create_task(ask()) for _ in range(6)]
     await asyncio.sleep(0.3)
     ending = asyncio.create_task(program.end(signal.SIGTERM))
     await asyncio.sleep(0.1)
@@ -98,7 +98,7 @@ async def test_work_that_waits_at_sigterm_is_finished_and_new_work_refused() -> 
     assert await asyncio.to_thread(ready) == 503
     with pytest.raises(tritonclient.utils.InferenceServerException, match="going away"):
         await ask()
-    assert await asyncio.gather(*asked) == [0, 0, 0, 0]
+    assert await asyncio.gather(*asked) == [0] * 6
     code, ended, err = await ending
     assert (code, ended["given_up"]) == (0, 0), err
 
