@@ -194,7 +194,7 @@ async def test_a_lying_worker_is_ignored_demoted_and_nothing_of_it_is_logged(
         await run(pool, 0, 3)
         liar.twist = LIES[lie]
         results = await run(pool, 3, 4)
-        # On a starved machine the honest one may be late, and then a tile is missing: never a lie in its place.
+        # On a starved machine the honest one may be late, and a tile missing: never a lie in its place.
         assert all(finds_all(result, step) or result.missing for step, result in enumerate(results, 3))
         assert all(len(result.detections) <= len(moving(step)) for step, result in enumerate(results, 3))
         state = pool.states()[1]
