@@ -343,6 +343,7 @@ async def _is_refused(reader: asyncio.StreamReader) -> bool:
 
 async def test_idle_grpc_connections_are_bounded() -> None:
     async with serving_worker() as worker:
+        assert worker.grpc_address is not None
         port = int(worker.grpc_address.rpartition(":")[2])
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
         idle = []

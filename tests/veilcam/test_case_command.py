@@ -112,7 +112,15 @@ def test_recordings_whose_names_are_not_utf_8_are_opened_like_any_other(
     for name in names:
         (tmp_path / os.fsdecode(name)).write_bytes(data)
     recordings = [tmp_path / os.fsdecode(name) for name in names]
-    start = ("case", "decode", *recordings, "-o", tmp_path / "case", "-i", "keys/custodian.identity")
+    start: tuple[str | Path, ...] = (
+        "case",
+        "decode",
+        *recordings,
+        "-o",
+        tmp_path / "case",
+        "-i",
+        "keys/custodian.identity",
+    )
     ended = studio.run(*start, "-c", "keys/gate.pub", "-j", "1", env=environment(LC_ALL="C.UTF-8"))
     assert ended.exit_code == 0, ended.err
     report = json.loads((tmp_path / "case" / "report.json").read_text())
