@@ -218,7 +218,8 @@ def check_keys(world: World, said: list[str]) -> None:
     """Every key file loads; no public key without its private one, which cameras would seal to in vain."""
     folder = world.folder / "keys"
     loaders = {".camera": load_camera, ".pub": load_camera_public, ".recipient": load_recipient}
-    for path in folder.iterdir():
+    # Identities last: what was looked at is removed then, its recipient with it.
+    for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".identity"):
         if path.suffix in loaders:
             loaders[path.suffix](path)
         if path.suffix == ".recipient":
