@@ -26,6 +26,6 @@ def test_a_kill_at_any_point_leaves_every_file_absent_or_whole_and_a_ledger_that
     found = json.loads(done.stdout)
     assert found["problems"] == []
     assert sum(found["kills"].values()) >= NUM_KILLS
-    # The children had got as far as to finish something; on a starved machine a few kills may all come too soon.
+    # They had got as far as to finish something; on a starved machine a few kills may all come too soon.
     finished = found["promises"].values()
     assert all(finished) if NUM_KILLS >= 500 else any(finished)
