@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 
@@ -77,9 +78,12 @@ async def test_two_who_disagree_are_told_of_and_both_are_kept(caplog: pytest.Log
     ):
         await run(pool, 0, 2)
         b.twist = blind
-        for step in range(2, 8):
+        for step in range(2, 60):  # on a starved machine a late worker is left alone for a while
             await run(pool, step, 1)
             await pool.settle()
+            if "disagree" in caplog.text:
+                break
+            await asyncio.sleep(0.05)
         assert "disagree" in caplog.text
         assert all(state.lied == 0 for state in pool.states())
 
