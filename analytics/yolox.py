@@ -15,10 +15,12 @@ from analytics.letterbox import Letterbox
 from analytics.suppression import suppress
 from base.errors import Malformed, UsageError
 
+Grid = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]  # of anchor_grid
+
 STRIDES = (8, 16, 32)
-_BOX_FIELDS = 5  # centre x, centre y, width, height, objectness
+BOX_FIELDS = 5  # centre x, centre y, width, height, objectness
 _MAX_INPUT_SIDE = 4096
-_FLOAT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+FLOAT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class YoloxDetector:
@@ -38,7 +40,7 @@ class YoloxDetector:
         self._path = path
         self._session = open_session(path, self._config.threads)
         self._input_wh, self._dtype = self._check_input()
-        self._grid_xy, self._stride = anchor_grid(self._input_wh)
+        self._grid = anchor_grid(self._input_wh)
         self._names = self._check_output()
 
     @property
@@ -57,17 +59,12 @@ class YoloxDetector:
         box = Letterbox.fit((width, height), self._input_wh)
         network_input = box.apply(frame_bgr_hwc).transpose(2, 0, 1)[None].astype(self._dtype)
         (raw,) = self._session.run(None, {self._session.get_inputs()[0].name: network_input})
-        candidates = decode_head(
-            raw[0].astype(np.float32), self._grid_xy, self._stride, self._names, self._config.min_score
-        )
-        boxes = box.boxes_to_source(candidates.boxes_xyxy)
-        placed = Detections(boxes, candidates.scores, candidates.class_ids, self._names)
-        return suppress(placed.clipped(width, height), self._config)  # what lies in the padding goes
+        return found_in(raw[0].astype(np.float32), self._grid, box, self._names, self._config)
 
     def _check_input(self) -> tuple[tuple[int, int], npt.DTypeLike]:
         inputs = self._session.get_inputs()
         shape = inputs[0].shape if len(inputs) == 1 else None
-        dtype = _FLOAT_TYPES.get(inputs[0].type) if inputs else None
+        dtype = FLOAT_TYPES.get(inputs[0].type) if inputs else None
         if not shape or len(shape) != 4 or shape[1] != 3 or dtype is None:
             message = f"{self._path.name}: expected one float input 1x3xHxW, got {shape} {inputs[0].type}"
             raise Malformed(message)
@@ -81,17 +78,15 @@ class YoloxDetector:
     def _check_output(self) -> tuple[str, ...]:
         outputs = self._session.get_outputs()
         shape = outputs[0].shape if len(outputs) == 1 else None
-        num_anchors = len(self._stride)
+        num_anchors = len(self._grid[1])
         if not shape or len(shape) != 3 or shape[1] != num_anchors or not isinstance(shape[2], int):
             message = f"{self._path.name}: expected one output 1x{num_anchors}x(5+classes), got {shape}"
             raise Malformed(message)
-        num_classes = shape[2] - _BOX_FIELDS
+        num_classes = shape[2] - BOX_FIELDS
         if num_classes < 1:
             message = f"{self._path.name}: expected at least 6 values per anchor, got {shape[2]}"
             raise Malformed(message)
-        if num_classes == len(COCO_NAMES):
-            return COCO_NAMES
-        return tuple(f"class_{index}" for index in range(num_classes))
+        return names_of(num_classes)
 
 
 def open_session(
@@ -125,7 +120,29 @@ def open_session(
         raise Malformed(message) from error
 
 
-def anchor_grid(input_wh: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def names_of(num_classes: int) -> tuple[str, ...]:
+    """COCO's names for 80 classes, else class_0, class_1, ..."""
+    if num_classes == len(COCO_NAMES):
+        return COCO_NAMES
+    return tuple(f"class_{index}" for index in range(num_classes))
+
+
+def found_in(
+    raw: npt.NDArray[np.float32],
+    grid: Grid,
+    box: Letterbox,
+    names: tuple[str, ...],
+    config: DetectorConfig,
+) -> Detections:
+    """The raw head [anchors, 5 + classes] of a letterboxed picture as detections in its own pixels."""
+    candidates = decode_head(raw, *grid, names, config.min_score)
+    boxes = box.boxes_to_source(candidates.boxes_xyxy)
+    placed = Detections(boxes, candidates.scores, candidates.class_ids, names)
+    inside = placed.clipped(box.source_width, box.source_height)  # what lies in the padding goes
+    return suppress(inside, config)
+
+
+def anchor_grid(input_wh: tuple[int, int]) -> Grid:
     """Cell [anchors, 2] (x, y) and stride [anchors] of every anchor, stride by stride, row by row."""
     cells, strides = [], []
     for stride in STRIDES:
@@ -147,8 +164,8 @@ def decode_head(
     centre = (xy + cell) * stride, size = exp(wh) * stride, score = objectness * best class. Anchors below
     ``min_score`` or with numbers that are not finite are left out.
     """
-    class_ids = raw[:, _BOX_FIELDS:].argmax(1)
-    scores = raw[:, 4] * raw[np.arange(len(raw)), _BOX_FIELDS + class_ids]
+    class_ids = raw[:, BOX_FIELDS:].argmax(1)
+    scores = raw[:, 4] * raw[np.arange(len(raw)), BOX_FIELDS + class_ids]
     keep = (scores >= min_score) & np.isfinite(raw[:, :4]).all(1) & (raw[:, 2:4] < 20).all(1)
     centre = (raw[keep, :2] + grid_xy[keep]) * stride[keep, None]
     half = np.exp(raw[keep, 2:4]) * stride[keep, None] / 2

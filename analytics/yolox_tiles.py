@@ -8,20 +8,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from analytics.classes import COCO_NAMES
 from analytics.detections import Detections
 from analytics.interface import DetectorConfig, Image, check_image
 from analytics.letterbox import Letterbox
-from analytics.suppression import suppress
-from analytics.yolox import STRIDES, anchor_grid, decode_head, open_session
+from analytics.yolox import (
+    BOX_FIELDS,
+    FLOAT_TYPES,
+    STRIDES,
+    Grid,
+    anchor_grid,
+    found_in,
+    names_of,
+    open_session,
+)
 from base.errors import Malformed, MissingDependency, UsageError
 
 MAX_SIDE = 4096  # pixels of the network's input, whatever the picture
-_BOX_FIELDS = 5
 _PROBES_WH = ((64, 32), (96, 64))  # two sizes that tell whether the graph depends on the one it declares
-_FLOAT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-
-Grid = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 
 class TileYoloxDetector:
@@ -44,7 +47,7 @@ class TileYoloxDetector:
         self._path = path
         self._session = open_session(free_sides(path), self._config.threads, path.name)
         (self._input,) = self._session.get_inputs()
-        self._dtype = _FLOAT_TYPES[self._input.type]
+        self._dtype = FLOAT_TYPES[self._input.type]
         self._names = self._probe()
 
     @property
@@ -62,11 +65,8 @@ class TileYoloxDetector:
         height, width = check_image(frame_bgr_hwc)
         box = fit_native((width, height), self._config.max_side)
         raw = self._run(box.apply(frame_bgr_hwc))
-        grid_xy, stride = _grid((box.input_width, box.input_height))
-        candidates = decode_head(raw, grid_xy, stride, self._names, self._config.min_score)
-        boxes = box.boxes_to_source(candidates.boxes_xyxy)
-        placed = Detections(boxes, candidates.scores, candidates.class_ids, self._names)
-        return suppress(placed.clipped(width, height), self._config)
+        grid = _grid((box.input_width, box.input_height))
+        return found_in(raw, grid, box, self._names, self._config)
 
     def _run(self, canvas_hwc: Image) -> npt.NDArray[np.float32]:
         """The raw head [anchors, 5 + classes] of a canvas [H, W, 3] with sides that are multiples of 32."""
@@ -83,7 +83,7 @@ class TileYoloxDetector:
             except Exception as error:  # ONNX Runtime's errors share no base but Exception
                 message = f"{self._path.name}: its graph does not run at {width}x{height}: {str(error)[:200]}"
                 raise Malformed(message) from error
-            if len(shape) != 2 or shape[0] != num_anchors or shape[1] <= _BOX_FIELDS:
+            if len(shape) != 2 or shape[0] != num_anchors or shape[1] <= BOX_FIELDS:
                 message = (
                     f"{self._path.name}: expected one output 1x{num_anchors}x(5+classes) at"
                     f" {width}x{height}, got 1x{'x'.join(map(str, shape))}"
@@ -95,10 +95,7 @@ class TileYoloxDetector:
                 f"{self._path.name}: expected one number of classes, got {sorted(values)} values per anchor"
             )
             raise Malformed(message)
-        num_classes = values.pop() - _BOX_FIELDS
-        if num_classes == len(COCO_NAMES):
-            return COCO_NAMES
-        return tuple(f"class_{index}" for index in range(num_classes))
+        return names_of(values.pop() - BOX_FIELDS)
 
 
 def fit_native(source_wh: tuple[int, int], max_side: int | None) -> Letterbox:

@@ -22,8 +22,7 @@ from analytics.oip.tensors import Tensor
 from analytics.pool.answer import Answer
 from analytics.pool.channel import Channel
 from analytics.pool.transport import Request, Served, model_name
-from analytics.suppression import suppress
-from analytics.yolox import STRIDES, anchor_grid, decode_head
+from analytics.yolox import BOX_FIELDS, STRIDES, anchor_grid, found_in, names_of
 from base.errors import Malformed, PeerError
 
 MAX_SIDE = 4096
@@ -31,7 +30,6 @@ MAX_FIXED_SIDE = 1536
 """Of an input that every tile is fitted into: the server names it, and each tile costs its upload."""
 MAX_CLASSES = 10_000
 MAX_NUMBER = 1e6  # in a head; boxes and scores made of it are finite
-_BOX_FIELDS = 5
 _TYPES: dict[str, npt.DTypeLike] = {"FP32": np.float32, "FP16": np.float16, "UINT8": np.uint8}
 
 
@@ -71,21 +69,16 @@ class YoloxSpec:
         if not is_free and not sides_fit:
             message = f"model: expected input sides that are multiples of 32 up to {MAX_FIXED_SIDE}, or free"
             raise Malformed(message)
-        num_classes = shapes[1][2] - _BOX_FIELDS if shapes[1][2] > _BOX_FIELDS else len(COCO_NAMES)
+        num_classes = shapes[1][2] - BOX_FIELDS if shapes[1][2] > BOX_FIELDS else len(COCO_NAMES)
         if num_classes > MAX_CLASSES:
             message = f"model: expected at most {MAX_CLASSES} classes, got {num_classes}"
             raise Malformed(message)
-        names = (
-            COCO_NAMES
-            if num_classes == len(COCO_NAMES)
-            else tuple(f"class_{index}" for index in range(num_classes))
-        )
         return cls(
             metadata.inputs[0].name,
             metadata.outputs[0].name,
             datatype,
             None if is_free else (width, height),
-            names,
+            names_of(num_classes),
         )
 
     def placed(self, sent_wh: tuple[int, int]) -> Letterbox:
@@ -154,17 +147,15 @@ def _decoded(spec: YoloxSpec, box: Letterbox, response: InferResponse, min_score
     Raises:
         Malformed: not such a head, or values that no such network gives.
     """
-    grid_xy, stride = anchor_grid((box.input_width, box.input_height))
+    grid = anchor_grid((box.input_width, box.input_height))
+    num_anchors = len(grid[1])
     head = response.output(spec.output_name)
     if head is None or head.datatype not in {"FP32", "FP16"}:
         raise Malformed("answer: expected the head as FP32 or FP16")
-    if head.shape != (1, len(stride), _BOX_FIELDS + len(spec.names)):
-        message = f"answer: expected a head of {len(stride)} anchors and {len(spec.names)} classes"
+    if head.shape != (1, num_anchors, BOX_FIELDS + len(spec.names)):
+        message = f"answer: expected a head of {num_anchors} anchors and {len(spec.names)} classes"
         raise Malformed(message)
     raw = head.array().astype(np.float32)[0]
     if not (np.abs(raw) <= MAX_NUMBER).all():  # nor nan
         raise Malformed("answer: a head with numbers that no such network gives")
-    found = decode_head(raw, grid_xy, stride, spec.names, min_score)
-    boxes = box.boxes_to_source(found.boxes_xyxy)
-    placed = Detections(boxes, found.scores, found.class_ids, spec.names)
-    return suppress(placed.clipped(box.source_width, box.source_height), DetectorConfig(min_score=min_score))
+    return found_in(raw, grid, box, spec.names, DetectorConfig(min_score=min_score))

@@ -24,7 +24,6 @@ from base.access import AccessToken
 from base.errors import Malformed, PeerError, UsageError
 from tests.analytics.clips import TINY_YOLOX, red_square
 from tests.analytics.serving_worker import serving_worker
-from tests.support.authority import make_certificate, openssl
 
 TOKEN = "correct-horse-battery"
 EXTENSIONS = "basicConstraints=CA:FALSE\nsubjectAltName=IP:127.0.0.1,DNS:localhost\n"
@@ -73,18 +72,6 @@ async def test_a_worker_that_lacks_the_model_says_so() -> None:
             with pytest.raises(PeerError):
                 await transport.describe()
             await transport.close()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """worker.pem and client.pem with keys under one root.pem."""
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificate(folder, "worker", "/CN=worker", EXTENSIONS)
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    openssl("req", *key, "-keyout", folder / "client.key", "-out", folder / "client.csr", "-subj", "/CN=gate")
-    by = ("-CA", folder / "root.pem", "-CAkey", folder / "root.key", "-CAcreateserial")
-    openssl("x509", "-req", "-in", folder / "client.csr", *by, "-days", "20", "-out", folder / "client.pem")
-    return folder
 
 
 @pytest.mark.parametrize("form", ["rest", "grpc"])
