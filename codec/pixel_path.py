@@ -29,10 +29,7 @@ _HALO_CELLS = 9
 """How many of its own cells a pattern can depend on: eight 3x3 convolutions, and one to spare."""
 
 Cells = npt.NDArray[np.bool_]
-Octaves = npt.NDArray[np.float32]
-Window = tuple[
-    int, int, int, int
-]  # top, bottom, left, right in luma pixels, on cell borders or the picture's
+Window = tuple[int, int, int, int]  # top, bottom, left, right in luma pixels, on borders of cells
 
 
 class PixelKeys(Protocol):
@@ -94,8 +91,7 @@ class PixelHider:
         """What was published before, changed cells from ``protected``, with latents in the carrying."""
         assert self._hidden is not None  # noqa: S101  (for the type checker)
         result = Planes(*(plane.copy() for plane in self._hidden))
-        whole = (0, protected.luma_hw.shape[0], 0, protected.luma_hw.shape[1])
-        _paste(result, protected, changed, whole)
+        _paste(result, protected, changed, _whole(protected))
         for window, cells in _windows(carrying, protected, self._model.cell):
             _paste(result, self._drawn(clear, protected, window), cells, window)
         return result
@@ -109,14 +105,19 @@ class PixelHider:
         cells = np.s_[:, first_row : first_row + rows, first_column : first_column + columns]
         part = _cropped(protected, window)
         latents = model.analyse(_cropped(clear, window), part)
-        return model.hide(part, self._rotations.turn_part(latents, cells))
+        return model.hide(part, self._rotations.turn(latents, cells))
 
 
 def _filled(original: Planes, protected: Planes, lacking: Cells) -> Planes:
     """The original where the protected picture lacks detail, elsewhere that picture: nothing to recover."""
     filled = Planes(*(plane.copy() for plane in protected))
-    _paste(filled, original, lacking, (0, protected.luma_hw.shape[0], 0, protected.luma_hw.shape[1]))
+    _paste(filled, original, lacking, _whole(protected))
     return filled
+
+
+def _whole(planes: Planes) -> Window:
+    height, width = planes.luma_hw.shape
+    return 0, height, 0, width
 
 
 def _with_beacon(lacking: Cells) -> Cells:

@@ -39,24 +39,18 @@ class Rotations:
         """Memory that they take."""
         return self._matrices.nbytes
 
-    def turn(self, latents_chw: Float) -> Float:
-        """R z in every cell of [C, rows, columns]."""
-        return self._applied("pij,jp->ip", latents_chw)
-
-    def turn_part(self, latents_chw: Float, cells: tuple[slice, slice, slice]) -> Float:
-        """R z for latents of a part of the picture; ``cells`` is where that lies in [C, rows, columns]."""
-        channels, rows, columns = self.shape
-        part = self._matrices.reshape(rows, columns, channels, channels)[cells[1:]]
-        return np.asarray(np.einsum("hwij,jhw->ihw", part, latents_chw), np.float32)
+    def turn(self, latents_chw: Float, cells: tuple[slice, slice, slice] = np.s_[:, :, :]) -> Float:
+        """R z in every cell; ``cells`` is where the latents lie in [C, rows, columns], if not all over."""
+        return np.asarray(np.einsum("hwij,jhw->ihw", self._by_place[cells[1:]], latents_chw), np.float32)
 
     def turn_back(self, latents_chw: Float) -> Float:
         """R^T z in every cell of [C, rows, columns]."""
-        return self._applied("pji,jp->ip", latents_chw)
+        return np.asarray(np.einsum("hwji,jhw->ihw", self._by_place, latents_chw), np.float32)
 
-    def _applied(self, product: str, latents_chw: Float) -> Float:
-        flat = latents_chw.reshape(self.shape[0], -1)
-        turned = np.asarray(np.einsum(product, self._matrices, flat), np.float32)
-        return turned.reshape(self.shape)
+    @property
+    def _by_place(self) -> Float:
+        channels, rows, columns = self.shape
+        return self._matrices.reshape(rows, columns, channels, channels)
 
 
 def _gaussians(stream: PixelStream, count: int) -> npt.NDArray[np.float64]:

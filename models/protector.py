@@ -50,11 +50,12 @@ class GateMap:
 
     def lost_octaves(self) -> npt.NDArray[np.float32]:
         """How much coarser than the original each 16x16 block was drawn: [H/16, W/16], 0 to the bands."""
-        shut = 1 - self.gates.astype(np.float32).mean(0) / GATE_ONE
-        rows, columns = shut.shape
-        even = np.pad(shut, ((0, rows % 2), (0, columns % 2)), mode="edge")
-        by_block = even.reshape(even.shape[0] // 2, 2, even.shape[1] // 2, 2).mean((1, 3))
-        return np.asarray(by_block * len(self.gates), np.float32)
+        num_bands, rows, columns = self.gates.shape
+        open_sum = self.gates.sum(0, dtype=np.uint16)
+        even = cv2.copyMakeBorder(open_sum, 0, rows % 2, 0, columns % 2, cv2.BORDER_REPLICATE)
+        size = (even.shape[1] // 2, even.shape[0] // 2)
+        by_block = cv2.resize(even.astype(np.float32), size, interpolation=cv2.INTER_AREA)
+        return np.asarray(num_bands - by_block / GATE_ONE, np.float32)
 
     def open_share(self) -> float:
         """Mean openness of all gates, 0..1."""
