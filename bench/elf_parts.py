@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from analytics.classes import COCO_NAMES
 from analytics.detections import Detections
@@ -20,10 +19,8 @@ from analytics.pool import PoolResult
 from base.frames import ProtectedFrame
 from bench.elf_bench import Bench, quick_workers
 from bench.elf_faults import Fault, FaultReport, freeze, kill, run_fault
-from bench.elf_quality import agreement, differences, discovery, map50, mot_sequence, whole_share
+from bench.elf_figures import people, quality
 from bench.elf_ways import Way, Ways
-from evaluation.average_precision import iou_matrix
-from models import load_protector
 from veilcam.edge.replay import percentile
 
 UNEQUAL = (4, 2, 1, 1)
@@ -53,7 +50,7 @@ def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
 
     more = ("moved",) if bench.arguments.noise_floor else ()
     ways, states = asyncio.run(run())
-    one, grid, elf = (way.results for way in ways[:3])
+    elf = ways[2].results
     warm = slice(min(3, len(frames) - 1), None)  # the first frames have no history
     report: Json = {"frames": len(frames), "warm_up_frames": warm.start}
     for way in ways:
@@ -77,35 +74,10 @@ def latency(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
     report["upload_change"] = round(sent["elf"] / sent["one"] - 1, 4)
     report["plan_ms"] = spread_ms([result.plan_s for result in elf[warm]])
     report["encode_ms"] = spread_ms([result.encode_s for result in elf[warm]])
-    report["quality"] = quality(one, grid, elf)
-    for way in ways[3:]:
-        found = [result.detections for result in way.results]
-        report["quality"]["moved_by_8_pixels_agreement_map50_at_0.5"] = round(
-            100 * agreement([result.detections for result in one], found, 0.5), 2
-        )
+    labels = bench.arguments.labels
+    report["quality"] = quality({way.name: way.results for way in ways}, labels)
     report["workers"] = [asdict(state) for state in states]
     return report
-
-
-def quality(one: list[PoolResult], grid: list[PoolResult], elf: list[PoolResult]) -> Json:
-    """Against the whole frame's detections of the same run."""
-    whole = [result.detections for result in one]
-    known = [detections.boxes_xyxy[detections.scores >= 0.5] for detections in whole]
-    warm = [index for index, result in enumerate(elf) if not result.plan.covers_all]
-    inside, total = whole_share([elf[index] for index in warm], [known[index] for index in warm])
-    new = discovery(whole, elf)
-    looks = [index for index, result in enumerate(elf) if any(o.is_look for o in result.outcomes)]
-    gaps = np.diff(looks)
-    return {
-        "agreement_map50_at_0.5": round(100 * agreement(whole, [r.detections for r in elf], 0.5), 2),
-        "agreement_map50_at_0.3": round(100 * agreement(whole, [r.detections for r in elf], 0.3), 2),
-        "grid_agreement_map50_at_0.5": round(100 * agreement(whole, [r.detections for r in grid], 0.5), 2),
-        "sure_objects_missed_invented": differences(whole, [r.detections for r in elf]),
-        "grid_sure_objects_missed_invented": differences(whole, [r.detections for r in grid]),
-        "boxes_whole_in_one_tile": [inside, total, round(100 * inside / max(total, 1), 2)],
-        "new_objects": {"came": new.came, "in_time": new.in_time, "delays_frames": list(new.delays)},
-        "look_interval_frames": round(float(np.median(gaps)), 1) if len(gaps) else None,
-    }
 
 
 def balance(bench: Bench, frames: Sequence[ProtectedFrame]) -> Json:
@@ -166,12 +138,6 @@ def spread_of(values: Iterable[float]) -> float:
     return round((max(found) - min(found)) / max(statistics.mean(found), 1e-9), 3)
 
 
-def there_and_back(frames: Sequence[ProtectedFrame], count: int) -> list[ProtectedFrame]:
-    """A short sequence made long: forwards, backwards, forwards ..., so that nothing jumps."""
-    turn = [*frames, *frames[-2:0:-1]]
-    return [turn[index % len(turn)] for index in range(count)]
-
-
 def faults(bench: Bench, frames: Sequence[ProtectedFrame], calm_s: float) -> Json:
     """Part 3: kill, freeze and slow one worker in the middle of a stream."""
     deadline_s = bench.arguments.deadline_ms / 1000
@@ -219,60 +185,18 @@ def planning(objects: int = 32, frames: int = 300) -> Json:
 
 def labelled(bench: Bench, folders: Sequence[Path]) -> Json:
     """Part 5: mAP50 of people against MOT's labels, whole frames and tiles; workers without a cap."""
-    report: Json = {}
-    found: dict[str, list[Detections]] = {"one": [], "elf": []}
-    truths, inside, total, seen_inside, seen_total = [], 0, 0, 0, 0
-    protector = load_protector()
-    for folder in folders:
-        clear, labels = mot_sequence(folder)
-        frames = [protector.protect(frame, renew=number == 0) for number, frame in enumerate(clear)]
 
-        async def run(frames: Sequence[ProtectedFrame] = frames) -> list[Way]:
-            ways = Ways(bench.addresses(), bench.options(deadline_s=60), ["one", "elf"])
-            try:
-                await ways.start()
-                await ways.run(frames)
-            finally:
-                await ways.close()
-            return ways.ways
+    async def run(frames: Sequence[ProtectedFrame]) -> list[Way]:
+        ways = Ways(bench.addresses(), bench.options(deadline_s=60), ("one", "grid", "elf"))
+        try:
+            await ways.start()
+            await ways.run(frames)
+        finally:
+            await ways.close()
+        return ways.ways
 
-        with quick_workers(bench):
-            ways = asyncio.run(run())
-        for way in ways:
-            found[way.name] += [
-                at_least(result.detections, bench.arguments.min_score) for result in way.results
-            ]
-        truths += labels
-        seen = [index for index, result in enumerate(ways[1].results) if not result.plan.covers_all]
-        one_in, one_all = whole_share(
-            [ways[1].results[i] for i in seen], [labels[i].boxes_xyxy for i in seen]
-        )
-        inside, total = inside + one_in, total + one_all
-        visible = [visible_boxes(labels[i].boxes_xyxy, ways[0].results[i].detections) for i in seen]
-        one_in, one_all = whole_share([ways[1].results[i] for i in seen], visible)
-        seen_inside, seen_total = seen_inside + one_in, seen_total + one_all
-    for name, detections in found.items():
-        report[f"{name}_map50"] = round(100 * map50(detections, truths), 2)
-    report["points_lost"] = round(report["one_map50"] - report["elf_map50"], 2)
-    report["frames"], report["people"] = len(truths), sum(len(truth.boxes_xyxy) for truth in truths)
-    report["labelled_boxes_whole_in_one_tile"] = [inside, total, round(100 * inside / max(total, 1), 2)]
-    report["those_the_whole_frame_shows_too"] = [
-        seen_inside,
-        seen_total,
-        round(100 * seen_inside / max(seen_total, 1), 2),
-    ]
-    return report
+    def results(frames: Sequence[ProtectedFrame]) -> dict[str, list[PoolResult]]:
+        return {way.name: way.results for way in asyncio.run(run(frames))}
 
-
-def visible_boxes(boxes: npt.NDArray[np.float32], found: Detections) -> npt.NDArray[np.float32]:
-    """The labelled boxes that the detector finds in the whole frame: no planner can know of the others."""
-    sure = found.boxes_xyxy[(found.class_ids == 0) & (found.scores >= 0.5)]
-    if not len(boxes) or not len(sure):
-        return boxes[:0]
-    visible = np.flatnonzero(iou_matrix(boxes, sure).max(1) >= 0.5)
-    return boxes[visible]
-
-
-def at_least(found: Detections, min_score: float) -> Detections:
-    """The detections of at least that score; the whole frame is asked for weaker ones, too."""
-    return found[np.flatnonzero(found.scores >= min_score)]
+    with quick_workers(bench):
+        return people(folders, results, bench.arguments.min_score)

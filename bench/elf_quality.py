@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -15,6 +16,7 @@ from analytics.pool import PoolResult
 from base.frames import ClearFrame
 from evaluation.average_precision import Truth, iou_matrix, match_class, mean_ap
 
+T = TypeVar("T")
 Boxes = npt.NDArray[np.float32]
 STRONG = 0.5  # a detection of this score is taken for an object
 EDGE_PX = 1.0
@@ -177,6 +179,12 @@ def mot_sequence(folder: Path) -> tuple[list[ClearFrame], list[Truth]]:
         counts = (mine[:, 6] == 1) & (mine[:, 7] == 1) & (mine[:, 8] >= 0.25)
         truths.append(Truth(boxes[counts], np.zeros(int(counts.sum()), np.int64), boxes[~counts]))
     return frames, truths
+
+
+def there_and_back(items: Sequence[T], count: int) -> list[T]:
+    """A short sequence made long: forwards, backwards, forwards ..., so that nothing jumps."""
+    turn = [*items, *items[-2:0:-1]]
+    return [turn[index % len(turn)] for index in range(count)]
 
 
 def clear_of(image_bgr_hwc: npt.NDArray[np.uint8]) -> ClearFrame:

@@ -1,0 +1,1 @@
+"""Tests of what measures: figures that are wrong mislead for long."""
