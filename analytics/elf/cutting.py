@@ -23,7 +23,10 @@ def tile_around(tile: Group, worker: str, cut: Cut) -> Tile:
 
 
 def _side(low: int, high: int, limit: int, scale: float, cut: Cut) -> tuple[int, int]:
-    size = int(math.ceil((high - low) * scale / cut.stride) * cut.stride / scale + 1e-6)
+    if scale == 1:
+        size = -(-(high - low) // cut.stride) * cut.stride
+    else:
+        size = int(math.ceil((high - low) * scale / cut.stride) * cut.stride / scale + 1e-6)
     if size >= limit:
         return 0, limit
     spare = size - (high - low)  # half of it before, in whole steps, so that the start stays aligned
@@ -35,11 +38,7 @@ def _side(low: int, high: int, limit: int, scale: float, cut: Cut) -> tuple[int,
 
 def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) -> Mask:
     """[n, 4]: the edges at which a box ends at its tile's border, where no other tile goes on."""
-    holders = np.array([tile.xyxy for tile in tiles], np.float64)
-    near = np.array([CUT_PX / tile.scale for tile in tiles])[:, None]
-    frame = np.array([0.0, 0.0, *frame_wh])
-    # a border of the frame cuts nothing: it is as if the tile went on
-    inner = holders + np.where(np.abs(holders - frame) > 0.5, near, -1e9) * np.array([1.0, 1.0, -1.0, -1.0])
+    inner = np.array([_inner(tile, frame_wh) for tile in tiles])
     result = np.zeros((len(boxes), 4), np.bool_)
     within = boxes[:, 0, None] > inner[:, 0]
     within &= boxes[:, 1, None] > inner[:, 1]
@@ -49,6 +48,7 @@ def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) ->
     if not len(doubtful):
         return result
     some = boxes[doubtful]
+    holders = np.array([tile.xyxy for tile in tiles], np.float64)
     low, high = some[:, None, :2] <= inner[None, :, :2], some[:, None, 2:] >= inner[None, :, 2:]
     touched = np.concatenate([low, high], 2)
     shared = shared_areas(some, holders)
@@ -56,3 +56,15 @@ def cut_edges(boxes: Boxes, tiles: Sequence[Tile], frame_wh: tuple[int, int]) ->
     result[doubtful] = touched.all(1)
     result[doubtful[shared.max(1) <= 0]] = False
     return result
+
+
+def _inner(tile: Tile, frame_wh: tuple[int, int]) -> tuple[float, float, float, float]:
+    """Boxes that reach beyond end at the tile's border; at the frame's border nothing is cut."""
+    near, endless = CUT_PX / tile.scale, 1e9
+    left, top, right, bottom = tile.xyxy
+    return (
+        left + near if left else -endless,
+        top + near if top else -endless,
+        right - near if right != frame_wh[0] else endless,
+        bottom - near if bottom != frame_wh[1] else endless,
+    )

@@ -66,25 +66,31 @@ class Divider:
     def _find(self, tile: Group) -> Divisions | None:
         rows = np.array(tile.members)
         reach = self._boxes[rows] * _OUTWARDS  # how far each object goes to the left, up, right, down
-        hulls = _seeds(reach)
-        first: Mask = (reach[None] <= hulls[:, None]).all(2)
-        some = ~first.all(1)
-        if not some.any():
+        hulls, edges = _seeds(reach), reach.T  # edge by edge: small innermost dimensions are slow
+        first: Mask = edges[0] <= hulls[:, 0, None]
+        for edge in (1, 2, 3):
+            first &= edges[edge] <= hulls[:, edge, None]
+        some = np.flatnonzero(~first.all(1))
+        if not len(some):
             return None
-        first, hulls = first[some], hulls[some]
-        rest = np.where(first[:, :, None], -np.inf, reach[None]).max(1)
+        first = first.take(some, 0)
+        both = np.empty((2, len(some), 4))
+        both[0] = hulls.take(some, 0)
+        for edge in range(4):
+            np.where(first, -np.inf, edges[edge]).max(1, out=both[1, :, edge])
         scales = self._scales[rows]
-        sizes = [
-            self._sizes(hull, np.where(half, scales, 0.0).max(1))
-            for hull, half in ((hulls, first), (rest, ~first))
-        ]
-        sent_px, seen_px = (np.stack(each) for each in zip(*sizes, strict=True))
+        if scales.min() == 1:
+            sent_px, seen_px = self._sizes(both, np.ones((2, len(some))))
+        else:
+            largest = [np.where(half, scales, 0.0).max(1) for half in (first, ~first)]
+            sent_px, seen_px = self._sizes(both, np.array(largest))
         return Divisions(first, sent_px, seen_px)
 
     def _sizes(self, hulls: Boxes, scale: Numbers) -> tuple[Numbers, Numbers]:
+        """Sent and seen pixels [2, n] of tiles around ``hulls`` [2, n, 4]."""
         step, (limit_x, limit_y) = self._cut.stride, self._cut.frame_wh
         width, height = (
-            np.ceil((hulls[:, axis] + hulls[:, axis + 2]) * scale / step) * step for axis in (0, 1)
+            np.ceil((hulls[..., axis] + hulls[..., axis + 2]) * scale / step) * step for axis in (0, 1)
         )
         seen_x = np.minimum(np.floor(width / scale + 1e-6), limit_x)
         seen_y = np.minimum(np.floor(height / scale + 1e-6), limit_y)
@@ -100,9 +106,10 @@ class Divider:
 
 def _seeds(reach: Boxes) -> Boxes:
     """[n, 4]: around the first 1, 2, ... objects by each of their edges, and around all but one."""
-    seeds = [np.maximum.accumulate(reach[reach[:, edge].argsort(kind="stable")])[:-1] for edge in range(4)]
-    seeds += [
-        np.maximum.accumulate(reach[(-reach[:, edge]).argsort(kind="stable")])[:-1] for edge in range(4)
-    ]
+    falling, rising = (
+        np.maximum.accumulate(reach[(sign * reach).argsort(0, kind="stable")])[:-1].swapaxes(0, 1)
+        for sign in (1.0, -1.0)
+    )  # [edge, n, 4]
     forward, backward = np.maximum.accumulate(reach), np.maximum.accumulate(reach[::-1])[::-1]
-    return np.concatenate([*seeds, backward[1:2], np.maximum(forward[:-2], backward[2:]), forward[-2:-1]])
+    around_all_but_one = (backward[1:2], np.maximum(forward[:-2], backward[2:]), forward[-2:-1])
+    return np.concatenate([falling.reshape(-1, 4), rising.reshape(-1, 4), *around_all_but_one])

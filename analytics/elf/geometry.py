@@ -18,22 +18,34 @@ def areas(boxes: Boxes) -> Numbers:
 
 def shared_areas(a: Boxes, b: Boxes) -> Numbers:
     """Area that a[i] and b[j] share, [len(a), len(b)]."""
-    sides = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    sides -= np.maximum(a[:, None, :2], b[None, :, :2])
-    np.maximum(sides, 0, out=sides)
-    return np.asarray(sides[..., 0] * sides[..., 1])
+    # one axis after the other: an innermost dimension of two would be most of the time
+    wide = np.minimum(a[:, 2, None], b[:, 2])
+    wide -= np.maximum(a[:, 0, None], b[:, 0])
+    np.maximum(wide, 0, out=wide)
+    high = np.minimum(a[:, 3, None], b[:, 3])
+    high -= np.maximum(a[:, 1, None], b[:, 1])
+    np.maximum(high, 0, out=high)
+    wide *= high
+    return np.asarray(wide)
 
 
 def overlaps(a: Boxes, b: Boxes) -> Numbers:
     """Intersection over union of a[i] and b[j], [len(a), len(b)]."""
     shared = shared_areas(a, b)
-    return np.asarray(shared / np.maximum(areas(a)[:, None] + areas(b)[None] - shared, 1e-9))
+    union = areas(a)[:, None] + areas(b)
+    union -= shared
+    np.maximum(union, 1e-9, out=union)
+    shared /= union
+    return shared
 
 
 def whole_within(boxes: Boxes, holders: Boxes) -> Mask:
     """[len(boxes), len(holders)]: box i lies wholly within holder j."""
-    low = (boxes[:, None, :2] >= holders[None, :, :2]).all(2)
-    return np.asarray(low & (boxes[:, None, 2:] <= holders[None, :, 2:]).all(2))
+    within = boxes[:, 0, None] >= holders[:, 0]
+    within &= boxes[:, 1, None] >= holders[:, 1]
+    within &= boxes[:, 2, None] <= holders[:, 2]
+    within &= boxes[:, 3, None] <= holders[:, 3]
+    return np.asarray(within)
 
 
 def mutual_best(score: Numbers, lowest: float) -> tuple[Rows, Rows]:
@@ -45,15 +57,20 @@ def mutual_best(score: Numbers, lowest: float) -> tuple[Rows, Rows]:
     rest = np.where(score >= lowest, score, -np.inf)
     rows: list[Rows] = []
     columns: list[Rows] = []
-    while rest.size:
+    index, free = np.arange(len(rest)), min(rest.shape)
+    while free:
         best = rest.argmax(1)
-        index = np.arange(len(rest))
-        found = (rest[index, best] > -np.inf) & (rest.argmax(0)[best] == index)
-        if not found.any():
+        found = np.flatnonzero((rest[index, best] > -np.inf) & (rest.argmax(0)[best] == index))
+        if not len(found):
             break
-        rows.append(index[found])
-        columns.append(best[found])
-        rest[index[found]] = -np.inf
-        rest[:, best[found]] = -np.inf
+        taken = best[found]
+        rows.append(found)
+        columns.append(taken)
+        free -= len(found)
+        if free:
+            rest[found] = -np.inf
+            rest[:, taken] = -np.inf
+    if len(rows) == 1:
+        return rows[0], columns[0]
     empty = np.zeros(0, np.intp)
     return np.concatenate([empty, *rows]), np.concatenate([empty, *columns])

@@ -50,6 +50,7 @@ class _Front:
 
     groups: list[Group]
     sides: Numbers
+    is_full: bool  # everything is sent at full size
 
 
 def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
@@ -63,18 +64,33 @@ def group(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
     Returns:
         The tiles that no further join makes cheaper.
     """
-    rows = zip(boxes.tolist(), scales.tolist(), strict=True)
-    groups = [measured(tuple(box), scale, (row,), None, cut) for row, (box, scale) in enumerate(rows)]
-    if len(groups) < 2:
-        return groups
+    if len(boxes) < 2:
+        rows = zip(boxes.tolist(), scales.tolist(), strict=True)
+        return [measured(tuple(box), scale, (0,), None, cut) for box, scale in rows]
+    groups = _single(boxes, scales, cut)
     sides = np.empty((6, len(groups)))
     sides[:2], sides[2:4], sides[4] = -boxes.T[:2], boxes.T[2:], scales
     sides[5] = [each.sent_px for each in groups]
-    front = _Front(groups, sides)
+    front = _Front(groups, sides, bool(scales.min() == 1))
     for _ in range(_MAX_ROUNDS):
         if not _join(front, cut):
             break
     return front.groups
+
+
+def _single(boxes: Boxes, scales: Numbers, cut: Cut) -> list[Group]:
+    """Each object as a tile of its own: ``measured`` for all of them at once."""
+    sent = boxes[:, 2:] - boxes[:, :2]
+    sent *= scales[:, None]
+    sent /= cut.stride
+    np.ceil(sent, out=sent)
+    sent *= cut.stride
+    seen = np.minimum(np.floor(sent / scales[:, None] + 1e-6), cut.frame_wh)
+    rows = zip(boxes.tolist(), scales.tolist(), sent.prod(1).tolist(), seen.prod(1).tolist(), strict=True)
+    return [
+        Group((box[0], box[1], box[2], box[3]), scale, sent_px, seen_px, (row,))
+        for row, (box, scale, sent_px, seen_px) in enumerate(rows)
+    ]
 
 
 def measured(
@@ -98,15 +114,20 @@ def _gains(front: _Front, cut: Cut) -> Numbers:
     """[n, n]: pixels saved by joining two tiles; nothing on the diagonal."""
     sides, sent = front.sides[:4], front.sides[5]
     hull = np.maximum(sides[:, :, None], sides[:, None, :])
-    size = hull[:2] + hull[2:]  # [width and height, n, n]
-    scale = front.sides[4]
-    size *= (1.0 if scale.min() == 1 else np.maximum(scale[:, None], scale)) / cut.stride
+    size = hull[:2]
+    size += hull[2:]  # width and height
+    if front.is_full:
+        size *= 1.0 / cut.stride
+    else:
+        scale = front.sides[4]
+        size *= np.maximum(scale[:, None], scale) / cut.stride
     np.ceil(size, out=size)
-    gains = size[0] * size[1]
+    gains = size[0]
+    gains *= size[1]
     gains *= -(cut.stride**2)
     gains += (sent + cut.tile_px)[:, None]
     gains += sent
-    np.fill_diagonal(gains, 0.0)
+    gains.reshape(-1)[:: len(sent) + 1] = 0.0
     return np.asarray(gains)
 
 
@@ -115,28 +136,34 @@ def _join(front: _Front, cut: Cut) -> bool:
     gains = _gains(front, cut)
     if cut.largest_px < cut.frame_wh[0] * cut.frame_wh[1]:
         _forbid(gains, front, cut)
-    best = gains.argmax(1)
-    partner, worth = best.tolist(), gains[np.arange(len(best)), best].tolist()
-    groups, sides, gone = front.groups, front.sides, set[int]()
-    for a, b in enumerate(partner):
-        if a < b and worth[a] > 0 and partner[b] == a:
-            one, two = groups[a], groups[b]
-            box = (
-                min(one.box[0], two.box[0]),
-                min(one.box[1], two.box[1]),
-                max(one.box[2], two.box[2]),
-                max(one.box[3], two.box[3]),
-            )
-            joined = measured(box, max(one.scale, two.scale), one.members + two.members, (one, two), cut)
-            groups[a] = joined
-            sides[:, a] = (-box[0], -box[1], box[2], box[3], joined.scale, joined.sent_px)
-            gone.add(b)
-    if not gone:
+    best, index = gains.argmax(1), np.arange(len(gains))
+    firsts = ((best[best] == index) & (index < best) & (gains.max(1) > 0)).nonzero()[0]
+    if not len(firsts):
         return False
-    alone = [row for row in range(len(groups)) if row not in gone]
-    front.groups = [groups[row] for row in alone]
-    front.sides = sides[:, alone]
-    return len(alone) > 1
+    seconds = best[firsts]
+    index[seconds] = -1
+    kept = (index >= 0).nonzero()[0]
+    index[firsts] = seconds  # with whom each is joined: most with themselves
+    groups, sides = front.groups, front.sides[:5]
+    for a, b in zip(firsts.tolist(), seconds.tolist(), strict=True):
+        groups[a] = _both(groups[a], groups[b], cut)
+    front.groups = groups = [groups[row] for row in kept.tolist()]
+    front.sides = np.empty((6, len(groups)))
+    np.maximum(sides.take(kept, 1), sides.take(index[kept], 1), out=front.sides[:5])
+    front.sides[5] = [each.sent_px for each in groups]
+    return len(groups) > 1
+
+
+def _both(one: Group, two: Group, cut: Cut) -> Group:
+    (left, top, right, bottom), other = one.box, two.box
+    box = (
+        left if left < other[0] else other[0],
+        top if top < other[1] else other[1],
+        right if right > other[2] else other[2],
+        bottom if bottom > other[3] else other[3],
+    )
+    scale = one.scale if one.scale > two.scale else two.scale
+    return measured(box, scale, one.members + two.members, (one, two), cut)
 
 
 def _forbid(gains: Numbers, front: _Front, cut: Cut) -> None:

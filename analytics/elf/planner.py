@@ -178,8 +178,9 @@ class Planner:
             tiles = np.array([tile.xyxy for tile in sent.tiles], np.float64).reshape(-1, 4)
             self._look.answered(int((~whole_within(boxes, tiles).any(1)).sum()))
             # with changed cells what moves is found without a look
-            speeds = self._table.speeds(frame_index, self._frame_wh)
-            self._look.moving(speeds if self._changes.is_blind else speeds[:0])
+            is_blind = self._changes.is_blind
+            speeds = self._table.speeds(frame_index, self._frame_wh) if is_blind else np.zeros(0)
+            self._look.moving(speeds)
         else:
             self._mark_cut(frame_index, sent.tiles)
 
@@ -291,10 +292,14 @@ class Planner:
         high = np.array(self._frame_wh, np.float64)
         align = self._policy.align
         boxes = np.concatenate(parts)
-        low = np.floor(np.minimum(np.maximum(boxes[:, :2], 0), high - 1) / align) * align
-        whole = np.concatenate([low, np.maximum(np.ceil(np.minimum(boxes[:, 2:], high)), low + 1)], 1)
-        ends = np.cumsum([len(part) for part in parts]).tolist()
-        return [whole[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
+        whole = np.empty_like(boxes)
+        low, end = whole[:, :2], whole[:, 2:]
+        np.floor(np.minimum(np.maximum(boxes[:, :2], 0), high - 1) / align, out=low)
+        low *= align
+        np.ceil(np.minimum(boxes[:, 2:], high), out=end)
+        np.maximum(end, low + 1, out=end)
+        begins = [sum(len(part) for part in parts[:index]) for index in range(len(parts))]
+        return [whole[begin : begin + len(part)] for part, begin in zip(parts, begins, strict=True)]
 
     def _scales(self, sides: Boxes) -> Numbers:
         if not self._policy.min_side:

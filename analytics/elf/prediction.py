@@ -152,7 +152,7 @@ class KalmanPredictor:
         """See Predictor."""
         frames = np.maximum(frame_index - self._seen[slots], 1)
         self._error.learn(slots, expected, boxes, frames)
-        state = self._state[:, slots]
+        state = self._state.take(slots, 1)
         at, var, cov, speed_var = self._ahead(state, frames[:, None])
         size = edge_sizes(boxes)
         gain_at = var / (var + (self._noise.measured * size) ** 2)
@@ -172,9 +172,11 @@ class KalmanPredictor:
     def predict(self, frame_index: int, slots: Rows, frame_wh: tuple[int, int]) -> Prediction:
         """See Predictor."""
         frames = np.maximum(frame_index - self._seen[slots], 0)
-        state = self._state[:, slots]
+        state = self._state.take(slots, 1)
         at, var, _, _ = self._ahead(state, frames[:, None])
-        boxes = np.concatenate([np.minimum(at[:, :2], at[:, 2:]), np.maximum(at[:, :2], at[:, 2:])], 1)
+        boxes = at
+        if (at[:, 2:] < at[:, :2]).any():
+            boxes = np.concatenate([np.minimum(at[:, :2], at[:, 2:]), np.maximum(at[:, :2], at[:, 2:])], 1)
         learnt = self._error.spread_px(slots, boxes, np.maximum(frames, 1))
         own = np.sqrt(var + (self._noise.measured * state[5]) ** 2)
         return Prediction(boxes, np.maximum(learnt, own))

@@ -53,7 +53,7 @@ class RegionTable:
     @property
     def slots(self) -> Rows:
         """The slots in use, rising."""
-        return np.flatnonzero(self._alive)
+        return self._alive.nonzero()[0]
 
     def predict(self, frame_index: int, frame_wh: tuple[int, int]) -> Prediction:
         """Where the objects in ``slots`` will be."""
@@ -142,10 +142,13 @@ class RegionTable:
         own = np.arange(len(slots))
         if len(slots) < 2:
             return own
+        same = overlaps(boxes, boxes) >= _SAME_PLACE
+        if np.count_nonzero(same) == np.count_nonzero(same.diagonal()):
+            return own
         order = np.lexsort((own, -self.scores[slots], -self._hits[slots]))
         rank = np.empty_like(own)
         rank[order] = own
-        best = order[np.where(overlaps(boxes, boxes) >= _SAME_PLACE, rank[None], rank[:, None]).min(1)]
+        best = order[np.where(same, rank[None], rank[:, None]).min(1)]
         return np.asarray(np.where(best[best] == best, best, own))
 
     def is_proven(self, slots: Rows) -> Mask:
@@ -179,7 +182,7 @@ def _others(count: int, rows: Rows) -> Rows:
     """The rows of ``count`` that are not in ``rows``."""
     mask = np.ones(count, np.bool_)
     mask[rows] = False
-    return np.flatnonzero(mask)
+    return mask.nonzero()[0]
 
 
 def _nearness(expected: Boxes, boxes: Boxes) -> Numbers:
