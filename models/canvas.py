@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import cv2
@@ -10,6 +11,9 @@ import numpy as np
 from base.frames import ClearFrame
 from models.card import ModelCard
 from models.changes import BLOCK, Mask
+from models.drawn_face import DrawnFace, FaceDrawer
+from models.face_finder import FaceFinder
+from models.places import FacePlace, hidden_faces
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array, Session, open_session
@@ -33,6 +37,7 @@ class Graphs(NamedTuple):
 
     gates: bytes
     redraw: bytes
+    face: DrawnFace
     int8_gates: bytes | None = None  # the gate network in 8-bit integers
 
 
@@ -63,6 +68,8 @@ class Canvas:
         )
         self._redraw = Redrawer(graphs.redraw, (self.luma, self.chroma), threads)
         self._tiles = TileDrawer(*padded, card.bands, self._redraw)
+        self._finder = FaceFinder(graphs.face.finder, height, width, threads)
+        self._drawer = FaceDrawer(graphs.face.picture)
 
     def load(self, frame: ClearFrame) -> None:
         """Copy the planes in and repeat their last row and column over the padding."""
@@ -80,6 +87,24 @@ class Canvas:
         """Gates and thresholds for the loaded picture at this strength, each [1, bands, H/8, W/8]."""
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
         return strengthened(self._strength, gates, thresholds)
+
+    def find_faces(self, gates: Array) -> list[FacePlace]:
+        """Faces in the loaded picture; none where the gates destroy nothing."""
+        if gates[0, 1].all():  # the second band: what is shut for coring's sake alone is no face
+            return []
+        half = np.s_[: self.height // 2, : self.width // 2]
+        return self._finder(
+            self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
+        )
+
+    def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array) -> Planes:
+        """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""
+        hidden = hidden_faces(faces, gates[0, 0])
+        if not hidden:
+            return planes
+        luma = planes.luma.copy()
+        self._drawer.draw(luma, hidden)
+        return planes._replace(luma=luma)
 
     def draw(self, gates: Array, thresholds: Array) -> Planes:
         """The loaded picture, drawn; freshly allocated."""

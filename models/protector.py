@@ -16,7 +16,9 @@ from base.frames import ClearFrame, ProtectedFrame
 from models.canvas import Canvas, Graphs, Planes
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
 from models.changes import ChangeFinder, Mask
+from models.drawn_face import read_drawn_face
 from models.looks import LookMemory
+from models.places import PlaceMemory
 from models.pyramid import GATE_ONE
 from models.session import Array
 from models.strength import Strength
@@ -68,6 +70,7 @@ class _Video:
     def __init__(self, canvas: Canvas, *, refresh: int, hold: bool) -> None:
         self._canvas = canvas
         self._looks = LookMemory(refresh)
+        self._faces = PlaceMemory()
         self._finder = ChangeFinder(*canvas.padded) if hold else None
         self._last: Planes | None = None
         self._gates: Array | None = None  # with which every block was drawn
@@ -76,16 +79,26 @@ class _Video:
 
     def draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """The loaded picture and the gates it was drawn with."""
+        planes, gates = self._draw(time_us, renew=renew)
+        return self._canvas.with_faces(planes, self._faces.in_force, gates), gates
+
+    def _look(self) -> None:
+        gates, thresholds = self._canvas.look()
+        self._looks.add(gates, thresholds)
+        self._faces.add(self._canvas.find_faces(gates))
+
+    def _draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
+        """Without faces."""
         canvas = self._canvas
         if self._finder is None:
             if self._looks.is_due(changing=True):
-                self._looks.add(*canvas.look())
+                self._look()
             gates, thresholds = self._looks.in_force
             return canvas.draw(gates, thresholds), gates
         blocks = self._finder.changed(canvas.luma[0, 0], canvas.chroma[0])
         renew = renew or self._is_stale(time_us)
         if self._looks.is_due(changing=bool(blocks.any())) or renew:
-            self._looks.add(*canvas.look())
+            self._look()
         gates, thresholds = self._looks.in_force
         gates = gates // GATE_STEP * GATE_STEP
         if self._last is None or self._gates is None or renew:
@@ -178,20 +191,21 @@ class Protector:
             canvas.load(frame)
             if self._video is None:
                 gates, thresholds = canvas.look()
-                planes = canvas.draw(gates, thresholds)
+                drawn = canvas.draw(gates, thresholds)
+                planes = canvas.with_faces(drawn, canvas.find_faces(gates), gates)
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
             gate_map = GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
-            drawn = ProtectedFrame(
+            shown = ProtectedFrame(
                 planes.luma[:rows, :columns],
                 planes.cb[half],
                 planes.cr[half],
                 frame.time_us,
                 gate_map.lost_octaves(),
             )
-            return drawn, gate_map
+            return shown, gate_map
 
     def _sized(self, height: int, width: int) -> Canvas:
         canvas = self._canvas
@@ -236,6 +250,7 @@ def load_protector(
     graphs = Graphs(
         read_weights(card, GATES_GRAPH, folder),
         read_weights(card, REDRAW_GRAPH, folder),
+        read_drawn_face(folder),
         read_weights(card, GATES_INT8_GRAPH, folder) if has_int8 else None,
     )
     return Protector(

@@ -18,6 +18,7 @@ from base.errors import UsageError
 from models.train.augment import Cropper
 from models.train.coded import Coded, x264_round_trip
 from models.train.color import planes_to_rgb, rgb_to_planes
+from models.train.mean_face import FacesInTraining
 from models.train.networks import BANDS, Generator
 from models.train.pixel_networks import HIGH, LOW, PixelNetworks, PixelShape
 from models.train.plots import write_sheet
@@ -118,6 +119,7 @@ class PixelTrainer:
         self._cropper = Cropper(
             *(samples, faces), size=settings.crop_size, bands=BANDS, rng=self._rng, most_noise=_MOST_NOISE
         )
+        self._faces = FacesInTraining(settings.crop_size)
         self._protector = _load_generator(settings.protector)
         self.networks = PixelNetworks(self._shape)
         self.averaged = running_mean(self.networks, settings.averaging)
@@ -144,9 +146,7 @@ class PixelTrainer:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         clear = self._draw()
-        with torch.no_grad():
-            drawn = self._protector(*clear)
-        base = (drawn.luma, drawn.chroma)
+        base = self._protected(clear)
         losses = self._losses(clear, base)
         loss = (
             settings.weight_recovery * losses["recovery"]
@@ -191,6 +191,12 @@ class PixelTrainer:
         }
         self._note(losses, right=right, clear=clear, base=base, restored=restored, coded=coded)
         return losses
+
+    def _protected(self, clear: Planes) -> Planes:
+        """What the camera makes of it."""
+        with torch.no_grad():
+            drawn = self._protector(*clear)
+        return self._faces.drawn(drawn.luma, drawn.gates, clear), drawn.chroma
 
     def _draw(self) -> Planes:
         crops = [self._cropper.draw().clear for _ in range(self._settings.batch)]
@@ -237,9 +243,8 @@ class PixelTrainer:
         """Rows of clear, protected, published, restored, and restored under a wrong key."""
         clear = self._draw()
         networks: PixelNetworks = self.averaged.module.eval()
+        base = self._protected(clear)
         with torch.no_grad():
-            drawn = self._protector(*clear)
-            base = (drawn.luma, drawn.chroma)
             latents = networks.analyse(clear, base)
             grid = latents.shape[-2:]
             right, wrong = (random_rotations(self._shape.channels, *grid) for _ in range(2))

@@ -16,6 +16,7 @@ from torch import Tensor
 from base.errors import UsageError
 from models.train.augment import Crop, Cropper
 from models.train.color import planes_to_rgb, rgb_to_planes
+from models.train.mean_face import FacesInTraining
 from models.train.networks import BANDS, Generator, PatchDiscriminator, Protected, coarseness_of, shut_logits
 from models.train.pictures import Image
 from models.train.plots import write_sheet
@@ -109,11 +110,16 @@ def _coarseness_losses(batch: dict[str, Tensor], coarseness: Tensor) -> dict[str
 
 
 def _losses(
-    batch: dict[str, Tensor], drawn: Protected, teacher: Judge, grid_yx: tuple[int, int]
+    batch: dict[str, Tensor],
+    drawn: Protected,
+    teacher: Judge,
+    with_faces: Tensor,
+    grid_yx: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Every force on the generator by name, unweighted."""
+    """Every force on the generator by name, unweighted; ``with_faces`` is its luma as the camera shows it."""
     target_luma, target_chroma = rgb_to_planes(batch["target"])
-    rgb = planes_to_rgb(drawn.luma, drawn.chroma)
+    # Gradients pass as if no face were drawn.
+    rgb = planes_to_rgb(drawn.luma + (with_faces - drawn.luma).detach(), drawn.chroma)
     with torch.no_grad():
         wanted = teacher(batch["clear"])
     weights = anchor_weights(batch["pasted"])
@@ -142,6 +148,7 @@ class ProtectorTrainer:
         settings.out.mkdir(parents=True, exist_ok=True)
         samples = list(prepare(list(settings.pictures), settings.face_finder, settings.out / "cache"))
         faces = load_faces(settings.faces, range(settings.face_identities))
+        self._faces = FacesInTraining(settings.crop_size)
         self._cartoons = load_cartoons(settings.cartoons, settings.crop_size)
         if not samples or not self._cartoons:
             raise UsageError(
@@ -185,7 +192,8 @@ class ProtectorTrainer:
         luma, chroma = rgb_to_planes(batch["clear"])
         drawn = self.generator(luma, chroma)
         grid_yx = self._rng.randrange(8), self._rng.randrange(8)
-        losses = _losses(batch, drawn, self._teacher, grid_yx)
+        with_faces = self._faces.drawn(drawn.luma, drawn.gates, (luma, chroma))
+        losses = _losses(batch, drawn, self._teacher, with_faces, grid_yx)
         with torch.no_grad():
             losses["clear_rate"] = _bits(luma, chroma, grid_yx)
         losses["style"] = -self.discriminator(planes_to_rgb(drawn.luma, drawn.chroma)).mean()

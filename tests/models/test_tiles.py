@@ -9,6 +9,7 @@ from base.frames import ClearFrame
 from models import read_card
 from models.canvas import Canvas, Graphs
 from models.card import WEIGHTS, read_weights
+from models.drawn_face import read_drawn_face
 from models.protector import CARD, GATES_GRAPH, REDRAW_GRAPH
 from models.pyramid import GATE_ONE
 
@@ -19,7 +20,7 @@ Plane = npt.NDArray[np.uint8]
 @pytest.fixture(scope="module")
 def canvas() -> Canvas:
     card = read_card(WEIGHTS / CARD)
-    graphs = Graphs(read_weights(card, GATES_GRAPH), read_weights(card, REDRAW_GRAPH))
+    graphs = Graphs(read_weights(card, GATES_GRAPH), read_weights(card, REDRAW_GRAPH), read_drawn_face())
     return Canvas(HEIGHT, WIDTH, card, graphs, threads=1)
 
 

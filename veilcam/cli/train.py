@@ -65,6 +65,18 @@ def quantize(context: typer.Context) -> int:
     return _hand_over(context.args, module="models.train.quantize", needs="onnx")
 
 
+@app.command(
+    "face",
+    short_help="Average faces to the one that is drawn for everybody.",
+    context_settings=_HANDED_OVER,
+    add_help_option=False,
+    epilog=examples("veilcam train face --faces lfw_aligned --finder blazeface.onnx --out face"),
+)
+def face(context: typer.Context) -> int:
+    """Average aligned faces; arguments go to models.train unchanged."""
+    return _hand_over(context.args, module="models.train.mean_face")
+
+
 def _hand_over(arguments: list[str], *, module: str = "models.train.command", needs: str = "torch") -> int:
     if importlib.util.find_spec(needs) is None:
         raise MissingDependency(f"`veilcam train` needs {needs}: pip install 'veilcam[train]'")

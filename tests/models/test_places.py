@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from models.places import ALIGNED_LANDMARKS, FacePlace, PlaceMemory, hidden_faces
+
+
+def test_the_matrix_turns_clockwise_about_the_middle_of_the_crop() -> None:
+    place = FacePlace(100, 50, 224, math.pi / 2)
+    matrix = place.matrix()
+    np.testing.assert_allclose(matrix @ [56, 56, 1], [100, 50])
+    np.testing.assert_allclose(matrix @ [66, 56, 1], [100, 70], atol=1e-9)  # right becomes down, twice as far
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.4, -1.2])
+def test_landmarks_tell_the_similarity_that_placed_them(tilt: float) -> None:
+    four = np.vstack([ALIGNED_LANDMARKS[:3], ALIGNED_LANDMARKS[3:].mean(0)])
+    matrix = FacePlace(200, 120, 80, tilt).matrix()
+    place = FacePlace.of_landmarks((matrix[:, :2] @ four.T + matrix[:, 2:]).T)
+    assert (place.x, place.y, place.side, place.tilt) == pytest.approx((200, 120, 80, tilt), abs=1e-6)
+
+
+def test_a_face_is_hidden_where_the_finest_gate_at_its_middle_is_shut() -> None:
+    gates = np.full((10, 20), 128, np.uint8)
+    gates[5, 12] = 0
+    hidden, open_one, outside = FacePlace(100, 44, 60, 0), FacePlace(40, 44, 60, 0), FacePlace(-5, 44, 60, 0)
+    assert hidden_faces([open_one, hidden, outside], gates) == [hidden]
+
+
+def test_a_face_that_trembles_stays_and_one_that_walks_is_followed() -> None:
+    memory = PlaceMemory()
+    memory.add([FacePlace(100, 100, 80, 0)])
+    memory.add([FacePlace(102, 99, 82, 0.03)])
+    assert memory.in_force == [FacePlace(100, 100, 80, 0)]
+    memory.add([FacePlace(110, 100, 80, 0)])
+    assert memory.in_force == [FacePlace(110, 100, 80, 0)]
+
+
+def test_a_face_missed_once_stays_and_missed_twice_is_gone() -> None:
+    memory = PlaceMemory()
+    memory.add([FacePlace(100, 100, 80, 0)])
+    memory.add([])
+    assert len(memory.in_force) == 1
+    memory.add([])
+    assert memory.in_force == []
+
+
+def test_two_faces_side_by_side_keep_apart() -> None:
+    memory = PlaceMemory()
+    both = [FacePlace(100, 100, 80, 0), FacePlace(180, 100, 80, 0)]
+    memory.add(both)
+    memory.add([FacePlace(181, 100, 80, 0), FacePlace(101, 100, 80, 0)])
+    assert sorted(memory.in_force, key=lambda one: one.x) == both
+
+
+def test_the_aligned_landmarks_are_those_of_arcface() -> None:
+    assert ALIGNED_LANDMARKS.shape == (5, 2)
+    left, right = ALIGNED_LANDMARKS[:2]
+    assert np.hypot(*(right - left)) == pytest.approx(35.2, abs=0.1)  # 112-pixel template of the paper's code
