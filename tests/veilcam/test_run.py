@@ -79,7 +79,8 @@ def test_a_mistyped_command_is_told_the_near_one() -> None:
 def test_help_and_key_commands_load_no_media_and_no_network_packages(arguments: list[str]) -> None:
     code = (
         "import contextlib, os, sys; from veilcam.cli.run import main\n"
-        f"with contextlib.redirect_stdout(open(os.devnull, 'w')), contextlib.suppress(SystemExit): main({arguments})\n"
+        "with contextlib.redirect_stdout(open(os.devnull, 'w')), contextlib.suppress(SystemExit):\n"
+        f"    main({arguments})\n"
         "heavy = {'av', 'cv2', 'numpy', 'onnxruntime', 'aiohttp', 'aiortc', 'rich', 'torch'}\n"
         "print(sorted({m.split('.')[0] for m in sys.modules} & heavy))"
     )
