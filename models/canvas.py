@@ -13,7 +13,7 @@ from models.card import ModelCard
 from models.changes import BLOCK, Mask
 from models.drawn_face import DrawnFace, FaceDrawer
 from models.face_finder import FaceFinder
-from models.places import FacePlace, hidden_faces
+from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array, Session, open_session
@@ -39,6 +39,14 @@ class Graphs(NamedTuple):
     redraw: bytes
     face: DrawnFace
     int8_gates: bytes | None = None  # the gate network in 8-bit integers
+
+
+class Look(NamedTuple):
+    """Gates and thresholds, each [1, bands, H/8, W/8], and where faces lie."""
+
+    gates: Array
+    thresholds: Array
+    faces: list[FacePlace]
 
 
 class Canvas:
@@ -83,19 +91,14 @@ class Canvas:
             buffer[height:, :width] = plane[-1]
             buffer[:, width:] = buffer[:, width - 1 : width]
 
-    def look(self) -> tuple[Array, Array]:
-        """Gates and thresholds for the loaded picture at this strength, each [1, bands, H/8, W/8]."""
+    def look(self) -> Look:
+        """What must be hidden in the loaded picture at this strength: what either network finds."""
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
-        return strengthened(self._strength, gates, thresholds)
-
-    def find_faces(self, gates: Array) -> list[FacePlace]:
-        """Faces in the loaded picture; none where the gates destroy nothing."""
-        if gates[0, 1].all():  # the second band: what is shut for coring's sake alone is no face
-            return []
         half = np.s_[: self.height // 2, : self.width // 2]
-        return self._finder(
+        faces = self._finder(
             self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
         )
+        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
 
     def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array) -> Planes:
         """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""

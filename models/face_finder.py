@@ -1,7 +1,7 @@
-"""Finds faces and their landmarks with BlazeFace, to know where the drawn face belongs.
+"""Finds faces with BlazeFace: a second look for the gates, and where the drawn face belongs.
 
 Bazarevsky et al., "BlazeFace: Sub-millisecond Neural Face Detection on Mobile GPUs", 2019; the full-range
-model of MediaPipe. It decides nothing about privacy: the gate network does, for every block by itself.
+model of MediaPipe. It only adds to what the gate network hides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.places import SMALLEST_SIDE, FacePlace
 from models.session import Array, Session, open_session
 
-LONGEST_SIDE = 256
+LONGEST_SIDE = 320
 """Pixels of the picture that the network sees; of 640 wide pictures it finds most faces of 40 pixels."""
 MULTIPLE, STRIDE = 32, 4
 MIN_SCORE = 0.4

@@ -60,6 +60,25 @@ class FacePlace:
         return math.hypot(self.x - other.x, self.y - other.y) < share * max(self.side, other.side)
 
 
+FACE_CELLS = 3.5
+"""Cells of a face's height that may remain: at 7 a recogniser still finds people at four times chance."""
+
+
+def shut_over(gates: npt.NDArray[np.uint8], faces: Sequence[FacePlace]) -> npt.NDArray[np.uint8]:
+    """``gates`` [1, bands, H/8, W/8], finest band first, shut over every face as far as its size asks for."""
+    if not faces:
+        return gates
+    gates = gates.copy()
+    rows, columns = gates.shape[-2:]
+    for face in faces:
+        reach = 0.55 * face.side
+        top, bottom = int((face.y - reach) // 8), int((face.y + reach) // 8) + 1
+        left, right = int((face.x - reach) // 8), int((face.x + reach) // 8) + 1
+        num_shut = max(1, math.ceil(math.log2(max(face.side / FACE_CELLS, 1.01))))
+        gates[:, :num_shut, max(0, top) : min(rows, bottom), max(0, left) : min(columns, right)] = 0
+    return gates
+
+
 def hidden_faces(faces: Sequence[FacePlace], finest_gates: npt.NDArray[Any]) -> list[FacePlace]:
     """Those at whose middle the finest detail is destroyed: ``finest_gates`` [H/8, W/8] is 0 there."""
     rows, columns = finest_gates.shape

@@ -83,9 +83,9 @@ class _Video:
         return self._canvas.with_faces(planes, self._faces.in_force, gates), gates
 
     def _look(self) -> None:
-        gates, thresholds = self._canvas.look()
-        self._looks.add(gates, thresholds)
-        self._faces.add(self._canvas.find_faces(gates))
+        look = self._canvas.look()
+        self._looks.add(look.gates, look.thresholds)
+        self._faces.add(look.faces)
 
     def _draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """Without faces."""
@@ -190,9 +190,8 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds = canvas.look()
-                drawn = canvas.draw(gates, thresholds)
-                planes = canvas.with_faces(drawn, canvas.find_faces(gates), gates)
+                gates, thresholds, faces = canvas.look()
+                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates)
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from models.places import ALIGNED_LANDMARKS, FacePlace, PlaceMemory, hidden_faces
+from models.places import ALIGNED_LANDMARKS, FacePlace, PlaceMemory, hidden_faces, shut_over
 
 
 def test_the_matrix_turns_clockwise_about_the_middle_of_the_crop() -> None:
@@ -60,3 +60,19 @@ def test_the_aligned_landmarks_are_those_of_arcface() -> None:
     assert ALIGNED_LANDMARKS.shape == (5, 2)
     left, right = ALIGNED_LANDMARKS[:2]
     assert np.hypot(*(right - left)) == pytest.approx(35.2, abs=0.1)  # 112-pixel template of the paper's code
+
+
+def test_gates_are_shut_over_a_face_until_three_and_a_half_cells_remain() -> None:
+    gates = np.full((1, 6, 40, 60), 128, np.uint8)
+    shut = shut_over(gates, [FacePlace(240, 160, 112, 0)])
+    assert gates.all()  # what was given stays
+    # Cells of 32 pixels: bands of 1-2, 2-4, 4-8, 8-16 and 16-32 pixels go.
+    assert (shut[0, :, 20, 30] == 0).tolist() == [True] * 5 + [False]
+    # It reaches 0.55 * 112 = 61.6 pixels from the middle: to 178.4, in the block that begins at 176.
+    assert shut[0, 0, 20, 21:23].tolist() == [128, 0]
+
+
+def test_a_face_over_the_border_shuts_what_is_inside() -> None:
+    gates = np.full((1, 6, 10, 10), 128, np.uint8)
+    assert shut_over(gates, [FacePlace(-10, -10, 60, 0)])[0, 0, 0, 0] == 0
+    assert shut_over(gates, [FacePlace(-500, 40, 60, 0)]).all()
