@@ -38,14 +38,22 @@ class Padding:
     Attributes:
         spreads: so many of the predictor's standard deviations on every side.
         small_side, small_margin: so many pixels more around what is smaller than ``small_side``: a detector
-            needs what surrounds a small object to tell what it is. Chosen on two clips (docs/elf.md).
+            needs what surrounds a small object to tell what it is. Chosen on clips (docs/elf.md).
+        full_side: root of a frame's area below which both of these grow, up to half as much again: in a
+            small frame most objects are small, and its tiles cost little beside what every tile costs.
         cut: further part of the object's size beyond an edge at which the last tile cut it.
     """
 
     spreads: float = 2.5
-    small_side: int = 24
-    small_margin: int = 8
+    small_side: int = 32
+    small_margin: int = 12
+    full_side: int = 480
     cut: float = 0.5
+
+    def small_in(self, frame_wh: tuple[int, int]) -> tuple[float, float]:
+        """``small_side`` and ``small_margin`` in a frame of that width and height."""
+        grown = min(max(self.full_side / (frame_wh[0] * frame_wh[1]) ** 0.5, 1.0), 1.5)
+        return grown * self.small_side, grown * self.small_margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +246,9 @@ class Planner:
         slots, boxes, spread = self._expected(frame_index)
         sides = boxes[:, 2:] - boxes[:, :2]
         pad = self._padding.spreads * spread + self._policy.margin
-        is_small = sides.min(1, keepdims=True, initial=np.inf) < self._padding.small_side
-        pad += np.where(is_small, self._padding.small_margin, 0)
+        small_side, small_margin = self._padding.small_in(self._frame_wh)
+        is_small = sides.min(1, keepdims=True, initial=np.inf) < small_side
+        pad += np.where(is_small, small_margin, 0)
         cut = self._table.cut[slots]
         if cut.any():
             pad += self._padding.cut * cut * np.concatenate([sides, sides], 1)

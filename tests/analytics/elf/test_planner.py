@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from analytics.elf import LOCAL, Planner, Policy, WorkerView
 from analytics.elf.geometry import whole_within
+from analytics.elf.planner import Padding
 from analytics.elf.types import FramePlan
 from base.errors import UsageError
 from tests.analytics.elf.scenes import FRAME, answer, found, planner_that_knows, walkers, workers
@@ -291,3 +292,21 @@ def test_what_was_found_once_and_stands_still_is_looked_at_again_soon() -> None:
 
     assert sent(1)[0] == 5
     assert sent(2) == []
+
+
+@pytest.mark.parametrize(
+    ("frame_wh", "least"), [((1280, 720), 12), ((640, 360), 12), ((400, 400), 14), ((320, 240), 18)]
+)
+def test_small_objects_get_room_for_context_and_more_of_it_in_small_frames(
+    frame_wh: tuple[int, int], least: int
+) -> None:
+    box = (150, 110, 170, 140)
+    planner = Planner(QUIET)
+    planner.plan(0, frame_wh, TEAM)
+    planner.observe(0, found([box]))
+    (tile,) = planner.plan(1, frame_wh, TEAM).tiles
+    room = [box[0] - tile.left, box[1] - tile.top, tile.right - box[2], tile.bottom - box[3]]
+    assert min(room) >= QUIET.margin + least
+    side, margin = Padding().small_in(frame_wh)
+    assert int(margin) == least
+    assert side == pytest.approx(margin * 8 / 3)
