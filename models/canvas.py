@@ -91,14 +91,20 @@ class Canvas:
             buffer[height:, :width] = plane[-1]
             buffer[:, width:] = buffer[:, width - 1 : width]
 
-    def look(self) -> Look:
-        """What must be hidden in the loaded picture at this strength: what either network finds."""
+    def look(self, *, find_faces: bool = True) -> Look:
+        """What must be hidden in the loaded picture at this strength: what either network finds.
+
+        Without ``find_faces`` the gate network alone is asked, and there are no faces.
+        """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
+        faces = self._found() if find_faces else []
+        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
+
+    def _found(self) -> list[FacePlace]:
         half = np.s_[: self.height // 2, : self.width // 2]
-        faces = self._finder(
+        return self._finder(
             self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
         )
-        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
 
     def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array) -> Planes:
         """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""

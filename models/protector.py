@@ -30,6 +30,8 @@ REDRAW_GRAPH = "protector-v2-redraw.onnx"
 
 GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
+FIND_FACES_EVERY = 2
+"""Looks of a video; what is found shuts the gates for four looks (models.looks), so that is enough."""
 MAX_HELD_S = 10.0
 """All of a picture is drawn anew at least this often, whatever the caller says."""
 MAX_HELD_PICTURES = 600
@@ -71,6 +73,7 @@ class _Video:
         self._canvas = canvas
         self._looks = LookMemory(refresh)
         self._faces = PlaceMemory()
+        self._num_looks = 0
         self._finder = ChangeFinder(*canvas.padded) if hold else None
         self._last: Planes | None = None
         self._gates: Array | None = None  # with which every block was drawn
@@ -82,23 +85,26 @@ class _Video:
         planes, gates = self._draw(time_us, renew=renew)
         return self._canvas.with_faces(planes, self._faces.in_force, gates), gates
 
-    def _look(self) -> None:
-        look = self._canvas.look()
+    def _look(self, *, renew: bool) -> None:
+        find_faces = renew or self._num_looks % FIND_FACES_EVERY == 0
+        self._num_looks += 1
+        look = self._canvas.look(find_faces=find_faces)
         self._looks.add(look.gates, look.thresholds)
-        self._faces.add(look.faces)
+        if find_faces:
+            self._faces.add(look.faces)
 
     def _draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """Without faces."""
         canvas = self._canvas
         if self._finder is None:
             if self._looks.is_due(changing=True):
-                self._look()
+                self._look(renew=renew)
             gates, thresholds = self._looks.in_force
             return canvas.draw(gates, thresholds), gates
         blocks = self._finder.changed(canvas.luma[0, 0], canvas.chroma[0])
         renew = renew or self._is_stale(time_us)
         if self._looks.is_due(changing=bool(blocks.any())) or renew:
-            self._look()
+            self._look(renew=renew)
         gates, thresholds = self._looks.in_force
         gates = gates // GATE_STEP * GATE_STEP
         if self._last is None or self._gates is None or renew:
