@@ -107,11 +107,14 @@ def _keep(name: str, work: Path) -> None:
     merged.mkdir()
     command = [sys.executable, "-m", "tests.fuzz.one", name, "-merge=1", str(merged), str(target)]
     subprocess.run([*command, str(work / "corpus")], capture_output=True, check=True)
+    kept = [path for path in sorted(merged.iterdir()) if path.stat().st_size <= _MAX_KEPT_BYTES]
+    if not kept:  # not even the samples' own coverage: the merge did not work
+        print(f"{name}: nothing was merged, its corpus is left as it is", file=sys.stderr)
+        return
     shutil.rmtree(target)
     target.mkdir()
-    for path in sorted(merged.iterdir()):
-        if path.stat().st_size <= _MAX_KEPT_BYTES:
-            shutil.copy(path, target / path.name[:16])
+    for path in kept:
+        shutil.copy(path, target / path.name[:16])
 
 
 def _blind(name: str, seconds: int, seed: int) -> tuple[int, str, bool]:

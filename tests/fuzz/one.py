@@ -14,8 +14,10 @@ with atheris.instrument_imports(
 
 def main() -> None:
     """Hand over to libFuzzer, which ends the process."""
-    target = TARGETS[sys.argv.pop(1)]
-    atheris.Setup(sys.argv, target.execute)
+    name = sys.argv.pop(1)
+    # libFuzzer merges in processes that it starts itself, by a shell, with this as the program
+    sys.argv[0] = f"{sys.executable} -m tests.fuzz.one {name}"
+    atheris.Setup(sys.argv, TARGETS[name].execute)
     atheris.Fuzz()
 
 
