@@ -11,7 +11,7 @@ import numpy as np
 from base.frames import ClearFrame
 from models.card import ModelCard
 from models.changes import BLOCK, Mask
-from models.drawn_face import DrawnFace, FaceDrawer
+from models.drawn_face import DrawnFace, FaceDrawer, tone_for
 from models.face_finder import FaceFinder
 from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
@@ -42,11 +42,12 @@ class Graphs(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Gates and thresholds, each [1, bands, H/8, W/8], and where faces lie."""
+    """Gates and thresholds, each [1, bands, H/8, W/8], where faces lie and how light theirs is drawn."""
 
     gates: Array
     thresholds: Array
     faces: list[FacePlace]
+    tone: float
 
 
 class Canvas:
@@ -98,7 +99,8 @@ class Canvas:
         """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
         faces = self._found() if find_faces else []
-        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
+        tone = tone_for(self.luma[0, 0])
+        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces, tone)
 
     def _found(self) -> list[FacePlace]:
         half = np.s_[: self.height // 2, : self.width // 2]
@@ -106,14 +108,14 @@ class Canvas:
             self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
         )
 
-    def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array) -> Planes:
+    def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array, tone: float) -> Planes:
         """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""
         hidden = hidden_faces(faces, gates[0, 0])
         if not hidden:
             return planes
-        luma = planes.luma.copy()
-        self._drawer.draw(luma, hidden)
-        return planes._replace(luma=luma)
+        fresh = Planes(*(plane.copy() for plane in planes))
+        self._drawer.draw(fresh, hidden, tone)
+        return fresh
 
     def draw(self, gates: Array, thresholds: Array) -> Planes:
         """The loaded picture, drawn; freshly allocated."""

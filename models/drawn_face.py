@@ -1,9 +1,9 @@
 """One face for everybody: the mean of many, drawn where a face was hidden.
 
 Hidden faces cost detectors and pose networks dearly, since they look for eyes and noses. A mean over all
-people carries nobody's identity (k-Same with k = all, Newton, Sweeney and Malin 2005); of the person under
-it only a similarity is told: place, size and tilt. Under the drawn face the luma that the gates left is
-replaced by the plane that fits it best, so of it no more than its brightness and shading remain.
+people carries nobody's identity (k-Same with k = all, Newton, Sweeney and Malin 2005). It covers what the
+gates left: its colour is always the same and its brightness follows the whole picture, so that of the person
+under it only a similarity is told: place, size and tilt.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ FACE_PICTURE = "drawn-face-v1.png"
 
 MIDDLE = 128
 """Grey level in the file that changes nothing."""
-STRENGTH = 1.0
-"""Contrast of the drawn face, times that of the mean face."""
+SKIN, BLACK = 107.0, 16
+"""Luma of the face over black in a picture of middle brightness; limited range."""
+SKIN_CB_CR = (113, 146)
 _CENTRE_XY, _AXES_XY, _EDGE = (56, 62), (44, 52), 0.15
 
 Floats = npt.NDArray[np.float32]
@@ -60,8 +61,14 @@ def face_mask() -> Floats:
     return np.asarray(np.clip((1.05 - radius) / _EDGE, 0, 1), np.float32)
 
 
+def tone_for(luma_hw: Array) -> float:
+    """Luma of the face's skin in a picture: between a third and all of a lit one's, by the picture's mean."""
+    light = (float(luma_hw.mean()) - BLACK) / (MIDDLE - BLACK)
+    return BLACK + SKIN * max(0.35 + 0.65 * light, 0.2)
+
+
 class FaceDrawer:
-    """Draws the mean face into luma planes."""
+    """Draws the mean face into planes."""
 
     def __init__(self, png: bytes) -> None:
         """``png``: grey, 112x112, the mean face's detail around MIDDLE.
@@ -73,43 +80,28 @@ class FaceDrawer:
         if picture is None or picture.shape != (ALIGNED_SIDE, ALIGNED_SIDE) or picture.dtype != np.uint8:
             raise Malformed(f"drawn face: expected a grey PNG of {ALIGNED_SIDE}x{ALIGNED_SIDE}")
         self._mask = face_mask()
-        self._detail = (np.asarray(picture, np.float32) - MIDDLE) * STRENGTH * self._mask
+        self._detail = np.asarray(picture, np.float32) - MIDDLE
 
-    def draw(self, luma: Array, places: Sequence[FacePlace]) -> None:
-        """Draw into ``luma`` [H, W], the smallest face last."""
+    def draw(self, planes: Sequence[Array], places: Sequence[FacePlace], tone: float) -> None:
+        """Draw into luma [H, W], cb and cr [H/2, W/2], the smallest last; ``tone`` as of ``tone_for``."""
         for place in sorted(places, key=lambda one: -one.side):
-            self._draw(luma, place)
+            half = FacePlace(place.x / 2, place.y / 2, place.side / 2, place.tilt)
+            self._cover(planes[0], place, tone + self._detail)
+            for plane, colour in zip(planes[1:], SKIN_CB_CR, strict=True):
+                self._cover(plane, half, np.full_like(self._mask, colour))
 
-    def _draw(self, luma: Array, place: FacePlace) -> None:
+    def _cover(self, plane: Array, place: FacePlace, face: Floats) -> None:
         reach = 0.75 * place.side
-        top, bottom = max(0, int(place.y - reach)), min(luma.shape[0], int(place.y + reach) + 1)
-        left, right = max(0, int(place.x - reach)), min(luma.shape[1], int(place.x + reach) + 1)
-        if bottom - top < 2 or right - left < 2:
+        top, bottom = max(0, int(place.y - reach)), min(plane.shape[0], int(place.y + reach) + 1)
+        left, right = max(0, int(place.x - reach)), min(plane.shape[1], int(place.x + reach) + 1)
+        if bottom <= top or right <= left:
             return
         matrix = place.matrix()
         matrix[:, 2] -= left, top
         size_wh = (right - left, bottom - top)
-        mask, detail = (
-            np.asarray(cv2.warpAffine(crop, matrix, size_wh), np.float32)
-            for crop in (self._mask, self._detail)
+        mask = np.asarray(cv2.warpAffine(self._mask, matrix, size_wh), np.float32)
+        warped = np.asarray(
+            cv2.warpAffine(face, matrix, size_wh, borderMode=cv2.BORDER_REPLICATE), np.float32
         )
-        window = luma[top:bottom, left:right]
-        base = window.astype(np.float32)
-        drawn = base + mask * (_plane_through(base, mask) - base) + detail
-        window[:] = np.clip(np.round(drawn), 0, 255).astype(np.uint8)
-
-
-def _plane_through(values: Floats, weights: Floats) -> Floats:
-    """The plane a + b y + c x that is nearest to ``values`` [h, w] in weighted squares."""
-    total = float(weights.sum())
-    if total < 1:
-        return values
-    y = np.arange(values.shape[0], dtype=np.float32)[:, None] / values.shape[0] - 0.5
-    x = np.arange(values.shape[1], dtype=np.float32)[None] / values.shape[1] - 0.5
-    basis = [np.ones_like(values), np.broadcast_to(y, values.shape), np.broadcast_to(x, values.shape)]
-    weighted = [weights * one for one in basis]
-    normal = np.array([[float((a * b).sum()) for b in basis] for a in weighted])
-    right = np.array([float((a * values).sum()) for a in weighted])
-    normal += np.diag([0, 1e-3, 1e-3]) * total  # a sliver of a face has no slope
-    mean, down, across = np.linalg.solve(normal, right).tolist()
-    return np.asarray(mean + down * y + across * x, np.float32)
+        window = plane[top:bottom, left:right]
+        window[:] = np.clip(np.round(window + mask * (warped - window)), 0, 255).astype(np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
 FIND_FACES_EVERY = 2
 """Looks of a video; what is found shuts the gates for four looks (models.looks), so that is enough."""
+STILL_TONE = 6.0
+"""Grey levels by which a drawn face may be lighter or darker than the picture asks for before it follows."""
 MAX_HELD_S = 10.0
 """All of a picture is drawn anew at least this often, whatever the caller says."""
 MAX_HELD_PICTURES = 600
@@ -74,6 +77,7 @@ class _Video:
         self._looks = LookMemory(refresh)
         self._faces = PlaceMemory()
         self._num_looks = 0
+        self._tone = -math.inf
         self._finder = ChangeFinder(*canvas.padded) if hold else None
         self._last: Planes | None = None
         self._gates: Array | None = None  # with which every block was drawn
@@ -83,7 +87,7 @@ class _Video:
     def draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """The loaded picture and the gates it was drawn with."""
         planes, gates = self._draw(time_us, renew=renew)
-        return self._canvas.with_faces(planes, self._faces.in_force, gates), gates
+        return self._canvas.with_faces(planes, self._faces.in_force, gates, self._tone), gates
 
     def _look(self, *, renew: bool) -> None:
         find_faces = renew or self._num_looks % FIND_FACES_EVERY == 0
@@ -92,6 +96,8 @@ class _Video:
         self._looks.add(look.gates, look.thresholds)
         if find_faces:
             self._faces.add(look.faces)
+        if abs(look.tone - self._tone) > STILL_TONE:
+            self._tone = look.tone
 
     def _draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """Without faces."""
@@ -196,8 +202,8 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds, faces = canvas.look()
-                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates)
+                gates, thresholds, faces, tone = canvas.look()
+                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, tone)
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width

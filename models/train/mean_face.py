@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from base.errors import UsageError
-from models.drawn_face import FACE_PICTURE, FINDER_GRAPH, MIDDLE, FaceDrawer, read_drawn_face
+from models.drawn_face import FACE_PICTURE, FINDER_GRAPH, MIDDLE, FaceDrawer, read_drawn_face, tone_for
 from models.face_finder import FaceFinder
 from models.places import ALIGNED_SIDE, hidden_faces
 from models.train.pictures import Image
@@ -57,30 +58,34 @@ class FacesInTraining:
         self._finder = FaceFinder(parts.finder, crop_size, crop_size, threads=1)
         self._drawer = FaceDrawer(parts.picture)
 
-    def drawn(self, luma: Tensor, gates: Tensor, clear: tuple[Tensor, Tensor]) -> Tensor:
-        """Luma [B, 1, H, W] in 0..1 with faces; without gradients.
+    def drawn(
+        self, drawn: tuple[Tensor, Tensor], gates: Tensor, clear: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """The planes with faces; without gradients.
 
         Args:
-            luma: what the generator drew.
+            drawn: by the generator: luma [B, 1, H, W] and chroma [B, 2, H/2, W/2], in 0..1.
             gates: its gates, [B, bands, H/8, W/8].
-            clear: what it was given: luma and chroma [B, 2, H/2, W/2], in 0..1.
+            clear: what it was given, likewise.
         """
         import torch  # noqa: PLC0415  (the mean face needs none)
 
-        def as_bytes(planes: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-            whole: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = (
-                (planes.detach().clamp(0, 1) * 255).round().to(torch.uint8).contiguous().numpy()
-            )
-            return whole
-
-        shown, seen, colours = as_bytes(luma), as_bytes(clear[0]), as_bytes(clear[1])
-        changed = luma.detach().clone()
+        shown, seen = [[_bytes_of(planes) for planes in pair] for pair in (drawn, clear)]
         for index, finest in enumerate(gates[:, 0].detach().numpy()):
-            faces = hidden_faces(self._finder(seen[index, 0], *colours[index]), finest)
-            if faces:
-                self._drawer.draw(shown[index, 0], faces)
-                changed[index, 0] = torch.from_numpy(shown[index, 0]).float() / 255
-        return changed
+            luma, (cb, cr) = seen[0][index, 0], seen[1][index]
+            faces = hidden_faces(self._finder(luma, cb, cr), finest)
+            self._drawer.draw((shown[0][index, 0], *shown[1][index]), faces, tone_for(luma))
+        luma, chroma = (
+            # Where no face is nothing is rounded.
+            torch.where(torch.from_numpy(new != _bytes_of(old)), torch.from_numpy(new).float() / 255, old)
+            for new, old in zip(shown, drawn, strict=True)
+        )
+        return luma.detach(), chroma.detach()
+
+
+def _bytes_of(planes: Tensor) -> npt.NDArray[np.uint8]:
+    bytes_: npt.NDArray[np.uint8] = (planes.detach().clamp(0, 1) * 255).round().byte().contiguous().numpy()
+    return bytes_
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

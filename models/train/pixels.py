@@ -196,7 +196,7 @@ class PixelTrainer:
         """What the camera makes of it."""
         with torch.no_grad():
             drawn = self._protector(*clear)
-        return self._faces.drawn(drawn.luma, drawn.gates, clear), drawn.chroma
+        return self._faces.drawn((drawn.luma, drawn.chroma), drawn.gates, clear)
 
     def _draw(self) -> Planes:
         crops = [self._cropper.draw().clear for _ in range(self._settings.batch)]

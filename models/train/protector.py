@@ -113,13 +113,14 @@ def _losses(
     batch: dict[str, Tensor],
     drawn: Protected,
     teacher: Judge,
-    with_faces: Tensor,
+    with_faces: tuple[Tensor, Tensor],
     grid_yx: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Every force on the generator by name, unweighted; ``with_faces`` is its luma as the camera shows it."""
+    """Every force on the generator by name, unweighted; ``with_faces`` is as the camera shows it."""
     target_luma, target_chroma = rgb_to_planes(batch["target"])
     # Gradients pass as if no face were drawn.
-    rgb = planes_to_rgb(drawn.luma + (with_faces - drawn.luma).detach(), drawn.chroma)
+    own = (drawn.luma, drawn.chroma)
+    rgb = planes_to_rgb(*(plane + (new - plane).detach() for plane, new in zip(own, with_faces, strict=True)))
     with torch.no_grad():
         wanted = teacher(batch["clear"])
     weights = anchor_weights(batch["pasted"])
@@ -192,7 +193,7 @@ class ProtectorTrainer:
         luma, chroma = rgb_to_planes(batch["clear"])
         drawn = self.generator(luma, chroma)
         grid_yx = self._rng.randrange(8), self._rng.randrange(8)
-        with_faces = self._faces.drawn(drawn.luma, drawn.gates, (luma, chroma))
+        with_faces = self._faces.drawn((drawn.luma, drawn.chroma), drawn.gates, (luma, chroma))
         losses = _losses(batch, drawn, self._teacher, with_faces, grid_yx)
         with torch.no_grad():
             losses["clear_rate"] = _bits(luma, chroma, grid_yx)

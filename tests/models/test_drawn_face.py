@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from base.errors import Malformed
-from models.drawn_face import MIDDLE, FaceDrawer, face_mask
+from models.drawn_face import MIDDLE, FaceDrawer, face_mask, tone_for
 from models.places import FacePlace
 
 
@@ -25,39 +25,49 @@ def drawer() -> FaceDrawer:
     return FaceDrawer(_png(_features()))
 
 
-def test_whatever_lies_under_it_only_brightness_and_shading_remain(drawer: FaceDrawer) -> None:
+def _planes(luma: np.ndarray, chroma: int = 128) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    cb, cr = np.full((2, luma.shape[0] // 2, luma.shape[1] // 2), chroma, np.uint8)
+    return luma, cb, cr
+
+
+def test_whatever_lies_under_it_nothing_of_it_remains(drawer: FaceDrawer) -> None:
     place = FacePlace(80, 80, 112, 0.2)
     rng = np.random.default_rng(0)
-    y, x = np.mgrid[:160, :160]
-    shading = 90 + 0.2 * x + 0.1 * y
     drawn = []
-    for seed_texture in (0, 40):
-        texture = cv2.resize(rng.uniform(-1, 1, (12, 12)), (160, 160), interpolation=cv2.INTER_CUBIC)
-        luma = np.clip(shading + seed_texture * texture, 0, 255).astype(np.uint8)
-        drawer.draw(luma, [place])
-        drawn.append(luma.astype(float))
-    inside = cv2.warpAffine(face_mask(), place.matrix(), (160, 160)) > 0.999
-    gap = (drawn[1] - drawn[0])[inside]
-    # What differs is a plane, not the texture: 40 grey levels before.
-    basis = np.stack([np.ones(inside.sum()), y[inside], x[inside]], 1)
-    rest = gap - basis @ np.linalg.lstsq(basis, gap, rcond=None)[0]
-    assert np.abs(rest).max() <= 1.5  # rounding, and what the soft edge lets into the fit
-    assert np.ptp(drawn[0][inside]) > 40  # eyes are there
+    for chroma in (90, 160):
+        planes = _planes(rng.integers(0, 256, (160, 160), dtype=np.uint8), chroma)
+        drawer.draw(planes, [place], 120)
+        drawn.append(planes)
+    whole = cv2.warpAffine(face_mask(), place.matrix(), (160, 160)) > 0.999
+    half = cv2.erode(whole[::2, ::2].astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    for first, second, inside in zip(*drawn, (whole, half, half), strict=True):
+        np.testing.assert_array_equal(first[inside], second[inside])
+    assert np.ptp(drawn[0][0][whole]) > 40  # eyes are there
 
 
 def test_nothing_outside_the_face_changes(drawer: FaceDrawer) -> None:
-    luma = np.random.default_rng(1).integers(0, 256, (160, 200), dtype=np.uint8)
-    before = luma.copy()
+    planes = _planes(np.random.default_rng(1).integers(0, 256, (160, 200), dtype=np.uint8))
+    before = [plane.copy() for plane in planes]
     place = FacePlace(100, 80, 60, -0.4)
-    drawer.draw(luma, [place])
+    drawer.draw(planes, [place], 120)
     outside = cv2.warpAffine(face_mask(), place.matrix(), (200, 160)) == 0
-    np.testing.assert_array_equal(luma[outside], before[outside])
-    assert (luma != before).any()
+    np.testing.assert_array_equal(planes[0][outside], before[0][outside])
+    for plane, old in zip(planes, before, strict=True):
+        assert (plane != old).any()
+        assert (plane[:8] == old[:8]).all()
+
+
+def test_the_face_is_as_light_as_the_picture_and_never_black() -> None:
+    tones = [tone_for(np.full((16, 16), level, np.uint8)) for level in (16, 72, 128, 235)]
+    assert tones == sorted(tones)
+    assert tones[2] == pytest.approx(16 + 107)
+    assert tones[0] == pytest.approx(16 + 0.35 * 107)
+    assert tones[-1] == pytest.approx(16 + 107 * (0.35 + 0.65 * 219 / 112))
 
 
 def test_the_eyes_lie_where_the_similarity_puts_them(drawer: FaceDrawer) -> None:
     luma = np.full((200, 200), 128, np.uint8)
-    drawer.draw(luma, [FacePlace(100, 100, 112, np.pi / 2)])
+    drawer.draw(_planes(luma), [FacePlace(100, 100, 112, np.pi / 2)], 128)
     # Upright eyes at (38, 52), (74, 52) of 112: 18 left and right of the middle and 4 above it. A quarter
     # turn clockwise about (56, 56) brings them 18 above and below, and 4 to the right.
     dark = np.argwhere(luma < 90)
@@ -70,8 +80,8 @@ def test_the_eyes_lie_where_the_similarity_puts_them(drawer: FaceDrawer) -> None
 
 @pytest.mark.parametrize("xy", [(-20, 30), (0, 0), (159, 119), (400, 30), (80, -500)])
 def test_faces_over_the_border_are_cut(drawer: FaceDrawer, xy: tuple[int, int]) -> None:
-    luma = np.full((120, 160), 100, np.uint8)
-    drawer.draw(luma, [FacePlace(*xy, 90, 0.1), FacePlace(*xy, 4000, 3.0)])
+    planes = _planes(np.full((120, 160), 100, np.uint8))
+    drawer.draw(planes, [FacePlace(*xy, 90, 0.1), FacePlace(*xy, 4000, 3.0)], 120)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,6 @@ def test_blocks_drawn_by_themselves_are_those_of_the_whole_picture(canvas: Canva
 
 def test_the_gates_graph_looks_at_the_loaded_picture(canvas: Canvas) -> None:
     canvas.load(_frame(1))
-    gates, thresholds, _ = canvas.look()
+    gates, thresholds, *_ = canvas.look()
     assert gates.shape == thresholds.shape == (1, 6, HEIGHT // 8, WIDTH // 8)
     assert gates.max() <= GATE_ONE
