@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from analytics.elf.types import Policy
+from analytics.elf.types import SMALLEST_CUT_PX, Policy
 from analytics.pool import PoolOptions, WorkerAddress
 from camera.edge_detection import EdgeOptions
 from camera.settings_file import read_secret
@@ -69,6 +69,9 @@ class WorkersSettings(StreamSection):
         default=1.0, gt=0, le=1
     )  # of a frame that any untrusted worker may see at a time
     look: Literal["local", "trusted", "any"] = "any"  # who sees the whole frame (small) to find new objects
+    smallest_cut_px: int = Field(
+        default=SMALLEST_CUT_PX, ge=0
+    )  # pictures of fewer pixels go whole, to one worker after the other
     audit_every: int = Field(
         default=50, ge=0
     )  # one frame in so many: a second worker checks a tile; 0: never
@@ -95,7 +98,7 @@ class WorkersSettings(StreamSection):
             jpeg_quality=self.jpeg_quality,
             min_score=self.min_score,
             camera=camera,
-            policy=Policy(max_share=self.max_share, look=self.look),
+            policy=Policy(self.max_share, self.look, smallest_cut_px=self.smallest_cut_px),
             audit_every=self.audit_every,
         )
         return EdgeOptions(tuple(worker.address() for worker in self.pool), pool, self.local)

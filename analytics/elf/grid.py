@@ -19,8 +19,10 @@ def cover(frame_wh: tuple[int, int], benches: Sequence[Bench], policy: Policy) -
     allowed = [bench for bench in benches if bench.room_px >= frame_px]
     if allowed:
         bench = min(allowed, key=lambda bench: bench.busy_s + bench.time_s(frame_px))
-        finish = {bench.name: bench.busy_s + bench.time_s(frame_px)}
-        return FramePlan((Tile(0, 0, *frame_wh, bench.name),), None, (), finish, covers_all=True)
+        bench.give(frame_px, frame_px)
+        return FramePlan(
+            (Tile(0, 0, *frame_wh, bench.name),), None, (), {bench.name: bench.busy_s}, covers_all=True
+        )
     return _cells(frame_wh, benches, policy)
 
 

@@ -147,14 +147,16 @@ class Planner:
         frame_px = frame_wh[0] * frame_wh[1]
         views = list(workers) or [WorkerView(LOCAL, 1e6)]
         benches = [Bench.of(view, self._policy, frame_px, self.bytes_per_pixel) for view in views]
-        if self._observed < 0:
+        idle_s = [bench.busy_s for bench in benches]
+        if self._observed < 0 or frame_px < self._policy.smallest_cut_px:
+            self._turns.begin(benches)
             plan = cover(frame_wh, benches, self._policy)
+            self._turns.end(benches, idle_s)
             self._look.looked(frame_index)
             self._remember(frame_index, plan, np.ones(MAX_REGIONS, np.bool_))
             return plan
         wanted = self._wanted(frame_index)
         cut = self._cut(benches)
-        idle_s = [bench.busy_s for bench in benches]
         self._turns.begin(benches)
         divider = Divider(wanted.boxes, wanted.scales, cut)
         shared = share_out(group(wanted.boxes, wanted.scales, cut), benches, divider)

@@ -107,6 +107,10 @@ class WorkerView:
             raise UsageError(message)
 
 
+SMALLEST_CUT_PX = 80_000
+"""What the product takes for ``Policy.smallest_cut_px``: 320x240 is whole, 480x270 is cut (docs/elf.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What workers may see, and how tiles are cut.
@@ -125,6 +129,8 @@ class Policy:
             same pixels as in the whole frame and it answers alike; a divisor of ``stride``.
         margin: pixels around every object that a detector needs to see it as it would in the whole frame.
         bytes_per_pixel: of a coded tile, until the pool has told better.
+        smallest_cut_px: frames of fewer pixels go whole, to one worker after the other, as shares allow: what
+            a detector sees in pictures that small it sees by their context.
         min_side: scale tiles down as far as the smaller side of every object in them keeps so many pixels;
             0 sends everything at full size.
         scales: those that tiles may be sent at, rising to 1.
@@ -140,6 +146,7 @@ class Policy:
     align: int = 16
     margin: int = 8
     bytes_per_pixel: float = 0.15
+    smallest_cut_px: int = 0
     min_side: int = 0
     scales: tuple[float, ...] = (0.25, 0.375, 0.5, 0.75, 1.0)
     local_detector: bool = True

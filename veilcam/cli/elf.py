@@ -189,13 +189,13 @@ def _configured(config: Path | None) -> list[WorkerAddress]:
 def _pool_options(
     deadline_ms: float, quality: int, min_score: float, max_share: float, look: Look, *, has_local: bool
 ) -> PoolOptions:
-    from analytics.elf.types import Policy
+    from analytics.elf.types import SMALLEST_CUT_PX, Policy
     from analytics.pool import PoolOptions
     from base.errors import UsageError
 
     if look == "local" and not has_local:
         raise UsageError("--look local needs --local DETECTOR")
-    policy = Policy(max_share=max_share, look=look)
+    policy = Policy(max_share=max_share, look=look, smallest_cut_px=SMALLEST_CUT_PX)
     return PoolOptions(deadline_ms / 1000, quality, min_score, "replay", policy)
 
 

@@ -28,6 +28,20 @@ def test_at_first_the_whole_frame_goes_to_the_fastest_worker() -> None:
     assert [(tile.xyxy, tile.worker) for tile in plan.tiles] == [((0, 0, *FRAME), "w1")]
 
 
+def test_small_frames_always_go_whole_to_one_worker_after_the_other() -> None:
+    planner = planner_that_knows(
+        [(100, 100, 140, 200)], Planner(Policy(smallest_cut_px=FRAME[0] * FRAME[1] + 1)), TEAM
+    )
+    turns = []
+    for index in range(1, 9):
+        plan = planner.plan(index, FRAME, TEAM)
+        assert plan.covers_all
+        turns += [tile.worker for tile in plan.tiles]
+        planner.observe(index, answer(plan, found([(100, 100, 140, 200)])))
+    assert len(turns) == 8
+    assert {turns.count(worker.name) for worker in TEAM} == {2}
+
+
 def test_at_first_cells_cover_the_frame_where_nobody_may_see_it_all() -> None:
     plan = Planner(Policy(max_share=0.3)).plan(0, FRAME, TEAM)
     seen = np.zeros(FRAME[::-1], bool)
