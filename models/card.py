@@ -66,7 +66,10 @@ def read_weights(card: ModelCard, name: str, folder: Path = WEIGHTS) -> bytes:
 
     Raises:
         AuthenticationFailed: the file is not the one the card describes.
+        Malformed: the card does not name it.
     """
+    if name not in card.files:
+        raise Malformed(f"card of {card.name}: {name} is missing, it names {sorted(card.files)}")
     data = read_bounded(folder / name, MAX_WEIGHTS_BYTES)
     digest = hashlib.sha256(data).hexdigest()
     if digest != card.files[name]:

@@ -35,6 +35,13 @@ def test_weights_that_are_not_those_on_the_card_are_refused(tmp_path: Path) -> N
         read_weights(card, "net.onnx", tmp_path)
 
 
+def test_weights_that_the_card_does_not_name_are_refused(tmp_path: Path) -> None:
+    card = read_card(_write_card(tmp_path))
+    (tmp_path / "other.onnx").write_bytes(b"other")
+    with pytest.raises(FormatError, match=r"other\.onnx is missing"):
+        read_weights(card, "other.onnx", tmp_path)
+
+
 def test_a_newer_card_is_refused_by_version(tmp_path: Path) -> None:
     with pytest.raises(UnknownVersion, match="card version 2"):
         read_card(_write_card(tmp_path, card=2))
