@@ -55,6 +55,19 @@ class FacePlace:
             ]
         )
 
+    def window(self, share: float, height: int, width: int) -> tuple[int, int, int, int]:
+        """Top, bottom, left and right of what lies within ``share`` of the side, cut to a plane.
+
+        In a plane that it does not reach, bottom is at most top or right at most left.
+        """
+        reach = share * self.side
+        return (
+            max(0, int(self.y - reach)),
+            max(0, min(height, int(self.y + reach) + 1)),
+            max(0, int(self.x - reach)),
+            max(0, min(width, int(self.x + reach) + 1)),
+        )
+
     def is_near(self, other: FacePlace, share: float) -> bool:
         """Whether the centres are nearer than ``share`` of the larger side."""
         return math.hypot(self.x - other.x, self.y - other.y) < share * max(self.side, other.side)
@@ -80,14 +93,16 @@ def shut_over(gates: npt.NDArray[np.uint8], faces: Sequence[FacePlace]) -> npt.N
 
 
 def hidden_faces(faces: Sequence[FacePlace], finest_gates: npt.NDArray[Any]) -> list[FacePlace]:
-    """Those at whose middle the finest detail is destroyed: ``finest_gates`` [H/8, W/8] is 0 there."""
-    rows, columns = finest_gates.shape
-    cells = [(face, int(face.y // 8), int(face.x // 8)) for face in faces]
-    return [
-        face
-        for face, row, column in cells
-        if 0 <= row < rows and 0 <= column < columns and not finest_gates[row, column]
+    """Those at whose middle the finest detail is destroyed: ``finest_gates`` [H/8, W/8] is 0 there.
+
+    Of a face whose middle lies outside of the picture the nearest block counts.
+    """
+    last_row, last_column = (side - 1 for side in finest_gates.shape)
+    cells = [
+        (face, min(max(int(face.y // 8), 0), last_row), min(max(int(face.x // 8), 0), last_column))
+        for face in faces
     ]
+    return [face for face, row, column in cells if not finest_gates[row, column]]
 
 
 class PlaceMemory:

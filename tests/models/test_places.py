@@ -30,6 +30,30 @@ def test_a_face_is_hidden_where_the_finest_gate_at_its_middle_is_shut() -> None:
     assert hidden_faces([open_one, hidden, outside], gates) == [hidden]
 
 
+def test_a_face_whose_middle_lies_outside_is_hidden_where_the_nearest_block_is_shut() -> None:
+    gates = np.full((10, 20), 128, np.uint8)
+    gates[0, 12] = gates[9, 19] = 0
+    above, corner, beside = FacePlace(100, -3, 60, 0), FacePlace(163, 84, 60, 0), FacePlace(-3, 44, 60, 0)
+    assert hidden_faces([above, corner, beside], gates) == [above, corner]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (FacePlace(100, 50, 40, 0.3), (30, 71, 80, 121)),
+        (FacePlace(3, 95, 40, 0), (75, 100, 0, 24)),
+    ],
+)
+def test_a_window_is_cut_to_the_plane(place: FacePlace, expected: tuple[int, int, int, int]) -> None:
+    assert place.window(0.5, 100, 200) == expected
+
+
+@pytest.mark.parametrize("xy", [(-90, 50), (290, 50), (100, -90), (100, 190), (1e12, -1e12)])
+def test_no_window_is_left_in_a_plane_that_is_not_reached(xy: tuple[float, float]) -> None:
+    top, bottom, left, right = FacePlace(*xy, 40, 0).window(0.5, 100, 200)
+    assert bottom <= top or right <= left
+
+
 def test_a_face_that_trembles_stays_and_one_that_walks_is_followed() -> None:
     memory = PlaceMemory()
     memory.add([FacePlace(100, 100, 80, 0)])
