@@ -42,12 +42,11 @@ class Graphs(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Gates and thresholds, each [1, bands, H/8, W/8], where faces lie and how light theirs is drawn."""
+    """Gates and thresholds, each [1, bands, H/8, W/8], and where faces lie."""
 
     gates: Array
     thresholds: Array
     faces: list[FacePlace]
-    tone: float
 
 
 class Canvas:
@@ -99,8 +98,11 @@ class Canvas:
         """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
         faces = self._found() if find_faces else []
-        tone = tone_for(self.luma[0, 0])
-        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces, tone)
+        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
+
+    def tone(self, faces: Sequence[FacePlace]) -> float:
+        """How light the drawn face must be in the loaded picture, with ``faces`` in it."""
+        return tone_for(self.luma[0, 0, : self.height, : self.width], faces)
 
     def _found(self) -> list[FacePlace]:
         half = np.s_[: self.height // 2, : self.width // 2]

@@ -2,8 +2,8 @@
 
 Hidden faces cost detectors and pose networks dearly, since they look for eyes and noses. A mean over all
 people carries nobody's identity (k-Same with k = all, Newton, Sweeney and Malin 2005). It covers what the
-gates left: its colour is always the same and its brightness follows the whole picture, so that of the person
-under it only a similarity is told: place, size and tilt.
+gates left: its colour is always the same and its brightness follows the picture beside the faces, so that
+of the person under it only a similarity is told: place, size and tilt.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SKIN, BLACK = 107.0, 16
 """Luma of the face over black in a picture of middle brightness; limited range."""
 SKIN_CB_CR = (113, 146)
 _CENTRE_XY, _AXES_XY, _EDGE = (56, 62), (44, 52), 0.15
+_OUTERMOST = 0.55
+"""Share of the side within which all of the face is drawn, however it is tilted."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -61,9 +63,18 @@ def face_mask() -> Floats:
     return np.asarray(np.clip((1.05 - radius) / _EDGE, 0, 1), np.float32)
 
 
-def tone_for(luma_hw: Array) -> float:
-    """Luma of the face's skin in a picture: between a third and all of a lit one's, by the picture's mean."""
-    light = (float(luma_hw.mean()) - BLACK) / (MIDDLE - BLACK)
+def tone_for(luma_hw: Array, faces: Sequence[FacePlace] = ()) -> float:
+    """Luma of the drawn face's skin in a clear picture, from a third of a lit one's on.
+
+    By the mean of the picture beside the ``faces``: how dark the skin is under a face that fills much of
+    the picture must not show. Where nothing lies beside them a picture of middle brightness is taken.
+    """
+    beside = np.full(luma_hw.shape, 1, np.uint8)
+    for face in faces:
+        top, bottom, left, right = face.window(_OUTERMOST, *luma_hw.shape)
+        beside[top:bottom, left:right] = 0
+    mean = cv2.mean(luma_hw, beside)[0] if beside.any() else MIDDLE
+    light = (mean - BLACK) / (MIDDLE - BLACK)
     return BLACK + SKIN * max(0.35 + 0.65 * light, 0.2)
 
 
@@ -91,9 +102,7 @@ class FaceDrawer:
                 self._cover(plane, half, np.full_like(self._mask, colour))
 
     def _cover(self, plane: Array, place: FacePlace, face: Floats) -> None:
-        reach = 0.75 * place.side
-        top, bottom = max(0, int(place.y - reach)), min(plane.shape[0], int(place.y + reach) + 1)
-        left, right = max(0, int(place.x - reach)), min(plane.shape[1], int(place.x + reach) + 1)
+        top, bottom, left, right = place.window(0.75, *plane.shape)
         if bottom <= top or right <= left:
             return
         matrix = place.matrix()

@@ -96,8 +96,9 @@ class _Video:
         self._looks.add(look.gates, look.thresholds)
         if find_faces:
             self._faces.add(look.faces)
-        if abs(look.tone - self._tone) > STILL_TONE:
-            self._tone = look.tone
+            tone = self._canvas.tone(self._faces.in_force)
+            if abs(tone - self._tone) > STILL_TONE:
+                self._tone = tone
 
     def _draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
         """Without faces."""
@@ -202,8 +203,8 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds, faces, tone = canvas.look()
-                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, tone)
+                gates, thresholds, faces = canvas.look()
+                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, canvas.tone(faces))
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width
@@ -244,8 +245,8 @@ def load_protector(
         threads: for one frame; all cores (at most 4) if None.
         refresh: look for what must be hidden in every n-th picture only. Above 1 the pictures are taken
             as a video: a block stays as coarse as the last looks asked for, and so do its eight
-            neighbours, so that a face may move 8 pixels between two looks. With 1 every picture
-            stands for itself.
+            neighbours, so that a face may move 8 pixels between two looks (between every second, if only
+            the face finder finds it). With 1 every picture stands for itself.
         hold: the pictures are a video, and 16x16 blocks that have not changed keep their pixels: several
             times faster and cheaper to code with a fixed camera. A held block repeats what was shown
             before and is drawn anew when anything in it must be shut more than it was. All is drawn anew

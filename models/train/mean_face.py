@@ -74,7 +74,7 @@ class FacesInTraining:
         for index, finest in enumerate(gates[:, 0].detach().numpy()):
             luma, (cb, cr) = seen[0][index, 0], seen[1][index]
             faces = hidden_faces(self._finder(luma, cb, cr), finest)
-            self._drawer.draw((shown[0][index, 0], *shown[1][index]), faces, tone_for(luma))
+            self._drawer.draw((shown[0][index, 0], *shown[1][index]), faces, tone_for(luma, faces))
         luma, chroma = (
             # Where no face is nothing is rounded.
             torch.where(torch.from_numpy(new != _bytes_of(old)), torch.from_numpy(new).float() / 255, old)

@@ -65,6 +65,21 @@ def test_the_face_is_as_light_as_the_picture_and_never_black() -> None:
     assert tones[-1] == pytest.approx(16 + 107 * (0.35 + 0.65 * 219 / 112))
 
 
+@pytest.mark.parametrize("tilt", [0.0, 0.7, np.pi / 2, -2.5])
+def test_the_skin_under_a_face_does_not_tell_how_light_the_drawn_one_is(
+    drawer: FaceDrawer, tilt: float
+) -> None:
+    place = FacePlace(60, 70, 100, tilt)
+    covered = cv2.warpAffine(face_mask(), place.matrix(), (160, 120)) > 0
+    tones = [tone_for(np.where(covered, skin, 100).astype(np.uint8), [place]) for skin in (40, 200)]
+    assert tones == [tone_for(np.full((120, 160), 100, np.uint8))] * 2
+
+
+def test_a_face_that_fills_the_picture_is_as_light_as_in_one_of_middle_brightness() -> None:
+    places = [FacePlace(16, 16, 90, 0)]
+    assert tone_for(np.full((32, 32), 40, np.uint8), places) == tone_for(np.full((32, 32), 128, np.uint8))
+
+
 def test_the_eyes_lie_where_the_similarity_puts_them(drawer: FaceDrawer) -> None:
     luma = np.full((200, 200), 128, np.uint8)
     drawer.draw(_planes(luma), [FacePlace(100, 100, 112, np.pi / 2)], 128)

@@ -10,6 +10,7 @@ from base.frames import ClearFrame
 from models import Protector, load_protector
 from models.drawn_face import MIDDLE, face_mask, read_drawn_face
 from models.face_finder import FaceFinder
+from models.places import FacePlace
 from models.pyramid import GATE_ONE
 from models.session import Input, Outputs
 
@@ -77,6 +78,20 @@ def test_a_face_that_the_gate_network_misses_is_hidden_all_the_same() -> None:
     _, gates = protector.protect_with_map(frame)
     assert gates.cell_size()[(TOP + SIDE // 2) // 8, (LEFT + SIDE // 2) // 8] >= SIDE // 4
     assert gates.cell_size()[2, 2] == 1
+
+
+def test_dark_or_light_skin_gets_the_same_face(protector: Protector) -> None:
+    tones = []
+    for lighter in (-60, 40):
+        frame = _frame(1)
+        place = FacePlace(LEFT + SIDE / 2, TOP + SIDE / 2, SIDE, 0)
+        face = cv2.warpAffine(face_mask(), place.matrix(), (WIDTH, HEIGHT)) * lighter
+        luma = np.clip(frame.luma_hw + face, 16, 235).astype(np.uint8)
+        tight = np.s_[60:300, 200:440]  # the face fills much of this one
+        half = np.s_[30:150, 100:220]
+        shown = protector.protect(ClearFrame(luma[tight], frame.cb_hw[half], frame.cr_hw[half], 0)).luma_hw
+        tones.append(float(np.median(shown[130:150, 100:140])))
+    assert abs(tones[0] - tones[1]) <= 2
 
 
 def test_a_still_face_is_drawn_once_however_long_it_is_held() -> None:
