@@ -104,7 +104,7 @@ class _Video:
         """Without faces."""
         canvas = self._canvas
         if self._finder is None:
-            if self._looks.is_due(changing=True):
+            if self._looks.is_due(changing=True) or renew:
                 self._look(renew=renew)
             gates, thresholds = self._looks.in_force
             return canvas.draw(gates, thresholds), gates

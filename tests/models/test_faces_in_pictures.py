@@ -80,6 +80,13 @@ def test_a_face_that_the_gate_network_misses_is_hidden_all_the_same() -> None:
     assert gates.cell_size()[2, 2] == 1
 
 
+def test_a_key_picture_is_looked_at_for_faces_even_where_no_look_is_due() -> None:
+    protector = load_protector(threads=1, refresh=10)
+    protector.protect(_frame(1, left=20))
+    _, gates = protector.protect_with_map(_frame(1, time_us=40_000, left=440), renew=True)
+    assert gates.cell_size()[(TOP + SIDE // 2) // 8, (440 + SIDE // 2) // 8] >= SIDE // 4
+
+
 def test_dark_or_light_skin_gets_the_same_face(protector: Protector) -> None:
     tones = []
     for lighter in (-60, 40):
