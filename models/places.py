@@ -113,6 +113,7 @@ class PlaceMemory:
 
     def __init__(self) -> None:
         self._held: list[tuple[FacePlace, int]] = []  # with looks since it was seen
+        self.is_moving = False  # whether the last look found a face anywhere but where one was held
 
     @property
     def in_force(self) -> list[FacePlace]:
@@ -123,12 +124,14 @@ class PlaceMemory:
         """A new look."""
         held: list[tuple[FacePlace, int]] = []
         before = list(self._held)
+        self.is_moving = False
         for place in found:
             near = [entry for entry in before if entry[0].is_near(place, 0.4)]
             if near:
                 entry = min(near, key=lambda one: math.hypot(one[0].x - place.x, one[0].y - place.y))
                 before.remove(entry)
                 place = self._steadied(entry[0], place)  # noqa: PLW2901
+            self.is_moving |= not any(place is old for old, _ in self._held)
             held.append((place, 0))
         missed = [(place, age + 1) for place, age in before if age + 1 < self.KEPT_LOOKS]
         self._held = held + [one for one in missed if not any(one[0].is_near(p, 0.5) for p, _ in held)]

@@ -32,7 +32,8 @@ REDRAW_GRAPH = "protector-v2-redraw.onnx"
 GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
 FIND_FACES_EVERY = 2
-"""Looks of a video; what is found shuts the gates for four looks (models.looks), so that is enough."""
+"""Looks of a video while faces rest: what is found shuts the gates for four looks (models.looks). While one
+moves every look must find it: a gate shut where it was does not help."""
 STILL_TONE = 6.0
 """Grey levels by which a drawn face may be lighter or darker than the picture asks for before it follows."""
 MAX_HELD_S = 10.0
@@ -90,7 +91,7 @@ class _Video:
         return self._canvas.with_faces(planes, self._faces.in_force, gates, self._tone), gates
 
     def _look(self, *, renew: bool) -> None:
-        find_faces = renew or self._num_looks % FIND_FACES_EVERY == 0
+        find_faces = renew or self._faces.is_moving or self._num_looks % FIND_FACES_EVERY == 0
         self._num_looks += 1
         look = self._canvas.look(find_faces=find_faces)
         self._looks.add(look.gates, look.thresholds)
@@ -245,8 +246,8 @@ def load_protector(
         threads: for one frame; all cores (at most 4) if None.
         refresh: look for what must be hidden in every n-th picture only. Above 1 the pictures are taken
             as a video: a block stays as coarse as the last looks asked for, and so do its eight
-            neighbours, so that a face may move 8 pixels between two looks (between every second, if only
-            the face finder finds it). With 1 every picture stands for itself.
+            neighbours, so that a face may move 8 pixels between two looks. With 1 every picture
+            stands for itself.
         hold: the pictures are a video, and 16x16 blocks that have not changed keep their pixels: several
             times faster and cheaper to code with a fixed camera. A held block repeats what was shown
             before and is drawn anew when anything in it must be shut more than it was. All is drawn anew

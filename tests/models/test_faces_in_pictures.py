@@ -62,18 +62,20 @@ def test_two_people_get_the_same_face(protector: Protector) -> None:
         assert eyes < cheeks - 15  # a face is drawn, not a smear
 
 
+class _Blind:
+    """A gate network that finds nothing."""
+
+    name = "blind"
+
+    def run(self, *inputs: Input) -> Outputs:
+        maps = (1, 6, inputs[0].shape[2] // 8, inputs[0].shape[3] // 8)
+        return [np.full(maps, GATE_ONE, np.uint8), np.zeros(maps, np.uint8)]
+
+
 def test_a_face_that_the_gate_network_misses_is_hidden_all_the_same() -> None:
     protector = load_protector(threads=1)
     frame = _frame(1)
     canvas = protector._sized(HEIGHT, WIDTH)
-
-    class _Blind:
-        name = "blind"
-
-        def run(self, *inputs: Input) -> Outputs:
-            maps = (1, 6, inputs[0].shape[2] // 8, inputs[0].shape[3] // 8)
-            return [np.full(maps, GATE_ONE, np.uint8), np.zeros(maps, np.uint8)]
-
     canvas.gate_net = _Blind()
     _, gates = protector.protect_with_map(frame)
     assert gates.cell_size()[(TOP + SIDE // 2) // 8, (LEFT + SIDE // 2) // 8] >= SIDE // 4
@@ -99,6 +101,17 @@ def test_dark_or_light_skin_gets_the_same_face(protector: Protector) -> None:
         shown = protector.protect(ClearFrame(luma[tight], frame.cb_hw[half], frame.cr_hw[half], 0)).luma_hw
         tones.append(float(np.median(shown[130:150, 100:140])))
     assert abs(tones[0] - tones[1]) <= 2
+
+
+def test_a_fast_face_that_the_gate_network_misses_is_hidden_all_the_way() -> None:
+    protector = load_protector(threads=1, refresh=2, hold=True)
+    protector._sized(HEIGHT, WIDTH).gate_net = _Blind()
+    mask = cv2.resize(face_mask(), (SIDE, SIDE)) > 0.99
+    for index in range(18):
+        left = 20 + 24 * index
+        _, gates = protector.protect_with_map(_frame(1, 40_000 * index, left))
+        open_hw = (gates.gates[0] > 0).repeat(8, 0).repeat(8, 1)
+        assert not open_hw[TOP : TOP + SIDE, left : left + SIDE][mask].any()
 
 
 def test_a_still_face_is_drawn_once_however_long_it_is_held() -> None:

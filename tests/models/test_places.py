@@ -63,6 +63,21 @@ def test_a_face_that_trembles_stays_and_one_that_walks_is_followed() -> None:
     assert memory.in_force == [FacePlace(110, 100, 80, 0)]
 
 
+def test_faces_move_until_all_that_are_found_lie_where_they_were() -> None:
+    memory = PlaceMemory()
+    looks = [
+        ([FacePlace(100, 100, 80, 0)], True),  # a new one
+        ([FacePlace(101, 100, 80, 0)], False),
+        ([FacePlace(110, 100, 80, 0)], True),
+        ([FacePlace(110, 100, 80, 0), FacePlace(300, 100, 80, 0)], True),
+        ([FacePlace(110, 100, 80, 0)], False),  # nobody knows about the one that is missed
+        ([], False),
+    ]
+    for found, expected in looks:
+        memory.add(found)
+        assert memory.is_moving is expected
+
+
 def test_a_face_missed_once_stays_and_missed_twice_is_gone() -> None:
     memory = PlaceMemory()
     memory.add([FacePlace(100, 100, 80, 0)])
