@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.places import SMALLEST_SIDE, FacePlace
 from models.session import Array, Session, open_session
 
-LONGEST_SIDE = 256
+LONGEST_SIDE = 320
 """Pixels of the picture that the network sees; of 640 wide pictures it finds most faces of 40 pixels."""
 MULTIPLE, STRIDE = 32, 4
 MIN_SCORE = 0.4
