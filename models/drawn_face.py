@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from base.errors import Malformed
 from models.card import WEIGHTS, read_card, read_weights
-from models.places import ALIGNED_SIDE, FacePlace
+from models.places import ALIGNED_SIDE, FACE_REACH, FacePlace
 from models.session import Array
 
 CARD = "drawn-face-v1.json"
@@ -31,8 +31,6 @@ SKIN, BLACK = 107.0, 16
 """Luma of the face over black in a picture of middle brightness; limited range."""
 SKIN_CB_CR = (113, 146)
 _CENTRE_XY, _AXES_XY, _EDGE = (56, 62), (44, 52), 0.15
-_OUTERMOST = 0.55
-"""Share of the side within which all of the face is drawn, however it is tilted."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -71,7 +69,7 @@ def tone_for(luma_hw: Array, faces: Sequence[FacePlace] = ()) -> float:
     """
     beside = np.full(luma_hw.shape, 1, np.uint8)
     for face in faces:
-        top, bottom, left, right = face.window(_OUTERMOST, *luma_hw.shape)
+        top, bottom, left, right = face.window(FACE_REACH, *luma_hw.shape)
         beside[top:bottom, left:right] = 0
     mean = cv2.mean(luma_hw, beside)[0] if beside.any() else MIDDLE
     light = (mean - BLACK) / (MIDDLE - BLACK)
@@ -97,20 +95,20 @@ class FaceDrawer:
         """Draw into luma [H, W], cb and cr [H/2, W/2], the smallest last; ``tone`` as of ``tone_for``."""
         for place in sorted(places, key=lambda one: -one.side):
             half = FacePlace(place.x / 2, place.y / 2, place.side / 2, place.tilt)
-            self._cover(planes[0], place, tone + self._detail)
+            self._cover(planes[0], place, tone, self._detail)
             for plane, colour in zip(planes[1:], SKIN_CB_CR, strict=True):
-                self._cover(plane, half, np.full_like(self._mask, colour))
+                self._cover(plane, half, colour)
 
-    def _cover(self, plane: Array, place: FacePlace, face: Floats) -> None:
+    def _cover(self, plane: Array, place: FacePlace, level: float, detail: Floats | None = None) -> None:
         top, bottom, left, right = place.window(0.75, *plane.shape)
         if bottom <= top or right <= left:
             return
         matrix = place.matrix()
         matrix[:, 2] -= left, top
         size_wh = (right - left, bottom - top)
-        mask = np.asarray(cv2.warpAffine(self._mask, matrix, size_wh), np.float32)
-        warped = np.asarray(
-            cv2.warpAffine(face, matrix, size_wh, borderMode=cv2.BORDER_REPLICATE), np.float32
-        )
         window = plane[top:bottom, left:right]
-        window[:] = np.clip(np.round(window + mask * (warped - window)), 0, 255).astype(np.uint8)
+        change = level - window.astype(np.float32)
+        if detail is not None:
+            change += cv2.warpAffine(detail, matrix, size_wh, borderMode=cv2.BORDER_REPLICATE)
+        mask = np.asarray(cv2.warpAffine(self._mask, matrix, size_wh), np.float32)
+        window[:] = np.clip(np.round(window + mask * change), 0, 255).astype(np.uint8)

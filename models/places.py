@@ -73,6 +73,8 @@ class FacePlace:
         return math.hypot(self.x - other.x, self.y - other.y) < share * max(self.side, other.side)
 
 
+FACE_REACH = 0.55
+"""Share of the side within which all of a face lies, and all that is drawn of one, however it is tilted."""
 FACE_CELLS = 3.5
 """Cells of a face's height that may remain: at 7 a recogniser still finds people at four times chance."""
 
@@ -82,13 +84,11 @@ def shut_over(gates: npt.NDArray[np.uint8], faces: Sequence[FacePlace]) -> npt.N
     if not faces:
         return gates
     gates = gates.copy()
-    rows, columns = gates.shape[-2:]
+    height, width = (8 * side for side in gates.shape[-2:])
     for face in faces:
-        reach = 0.55 * face.side
-        top, bottom = int((face.y - reach) // 8), int((face.y + reach) // 8) + 1
-        left, right = int((face.x - reach) // 8), int((face.x + reach) // 8) + 1
+        top, bottom, left, right = face.window(FACE_REACH, height, width)
         num_shut = max(1, math.ceil(math.log2(max(face.side / FACE_CELLS, 1.01))))
-        gates[:, :num_shut, max(0, top) : min(rows, bottom), max(0, left) : min(columns, right)] = 0
+        gates[:, :num_shut, top // 8 : -(-bottom // 8), left // 8 : -(-right // 8)] = 0
     return gates
 
 

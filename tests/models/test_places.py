@@ -115,3 +115,5 @@ def test_a_face_over_the_border_shuts_what_is_inside() -> None:
     gates = np.full((1, 6, 10, 10), 128, np.uint8)
     assert shut_over(gates, [FacePlace(-10, -10, 60, 0)])[0, 0, 0, 0] == 0
     assert shut_over(gates, [FacePlace(-500, 40, 60, 0)]).all()
+    for x, y in ((-45, 40), (40, -45), (125, 40), (40, 125)):  # 45 pixels out, and it reaches 33
+        assert shut_over(gates, [FacePlace(x, y, 60, 0)]).all()
