@@ -50,7 +50,7 @@ def mean_face(faces: Sequence[Image]) -> bytes:
 
 
 class FacesInTraining:
-    """Draws the shipped face into what a generator drew, as the camera does."""
+    """Draws the shipped face into what a generator drew, as the camera does, where its gates hid one."""
 
     def __init__(self, crop_size: int) -> None:
         """``crop_size``: side of the square crops in pixels."""
@@ -73,8 +73,9 @@ class FacesInTraining:
         shown, seen = [[_bytes_of(planes) for planes in pair] for pair in (drawn, clear)]
         for index, finest in enumerate(gates[:, 0].detach().numpy()):
             luma, (cb, cr) = seen[0][index, 0], seen[1][index]
-            faces = hidden_faces(self._finder(luma, cb, cr), finest)
-            self._drawer.draw((shown[0][index, 0], *shown[1][index]), faces, tone_for(luma, faces))
+            faces = self._finder(luma, cb, cr)
+            planes = (shown[0][index, 0], *shown[1][index])
+            self._drawer.draw(planes, hidden_faces(faces, finest), tone_for(luma, faces))
         luma, chroma = (
             # Where no face is nothing is rounded.
             torch.where(torch.from_numpy(new != _bytes_of(old)), torch.from_numpy(new).float() / 255, old)
@@ -95,12 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="veilcam train face", description=__doc__)
     parser.add_argument("--faces", type=Path, required=True, help="aligned crops, one folder per person")
     parser.add_argument("--identities", type=int, default=120, help="the first N people, by name")
-    parser.add_argument("--finder", type=Path, required=True, help="BlazeFace as ONNX (NHWC, sides free)")
+    parser.add_argument("--finder", type=Path, help="BlazeFace as ONNX (NHWC, sides free); the shipped one")
     parser.add_argument("--out", type=Path, required=True, help="folder for picture, finder and card")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parsed = parser.parse_args(arguments)
     faces = load_faces(parsed.faces, range(parsed.identities))
-    files = {FACE_PICTURE: mean_face(faces), FINDER_GRAPH: parsed.finder.read_bytes()}
+    finder = parsed.finder.read_bytes() if parsed.finder else read_drawn_face().finder
+    files = {FACE_PICTURE: mean_face(faces), FINDER_GRAPH: finder}
     described = {
         "licence": "picture: Apache-2.0; finder: Apache-2.0, copyright Google (MediaPipe); see NOTICE",
         "training": {"faces": len(faces), "identities": parsed.identities},
