@@ -21,7 +21,7 @@ from analytics.pool.tiles import cut
 from analytics.worker.pictures import decode_picture, picture_size
 from base.frames import ProtectedFrame
 from bench.elf_bench import SIMULATED_FIXED_S, SIMULATED_PIXELS_PER_S
-from bench.elf_figures import people, quality
+from bench.elf_figures import at_least, people, quality
 from bench.elf_parts import Json, spread_ms
 from bench.elf_ways import REFERENCE_MIN_SCORE, GridPlanner, MovedPlanner, OnePlanner
 
@@ -71,7 +71,7 @@ class QuickWay:
         data = bytes(piece.jpeg(self._jpeg_quality))
         self._memory.learn_bytes(piece.pixels, len(data))
         found = self._detector.detect(decode_picture(data, picture_size(data)))
-        found = found[[row for row, score in enumerate(found.scores) if score >= self._min_score]]
+        found = at_least(found, self._min_score)
         view = self._views[tile.worker]
         busy_s = view.fixed_s + piece.pixels / view.pixels_per_s
         time_s = busy_s + len(data) / view.bytes_per_s

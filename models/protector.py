@@ -211,14 +211,14 @@ class Protector:
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
             gate_map = GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
-            shown = ProtectedFrame(
+            drawn = ProtectedFrame(
                 planes.luma[:rows, :columns],
                 planes.cb[half],
                 planes.cr[half],
                 frame.time_us,
                 gate_map.lost_octaves(),
             )
-            return shown, gate_map
+            return drawn, gate_map
 
     def _sized(self, height: int, width: int) -> Canvas:
         canvas = self._canvas

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 
 import typer
 
@@ -17,60 +18,56 @@ app = typer.Typer(help="Train the networks (needs the extra `train`).", no_args_
 _HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@app.command(
-    "protector",
-    short_help="Train the protector and export its weights.",
-    context_settings=_HANDED_OVER,
-    add_help_option=False,
-    epilog=examples("veilcam train protector --help"),
-)
+def _handed_over(
+    name: str, short_help: str, example: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    return app.command(
+        name,
+        short_help=short_help,
+        context_settings=_HANDED_OVER,
+        add_help_option=False,
+        epilog=examples(example),
+    )
+
+
+@_handed_over("protector", "Train the protector and export its weights.", "veilcam train protector --help")
 def protector(context: typer.Context) -> int:
     """Train the protector and export its weights; arguments go to models.train unchanged."""
     return _hand_over(["protector", *context.args])
 
 
-@app.command(
-    "pixels",
-    short_help="Train the pixel path's networks and export their weights.",
-    context_settings=_HANDED_OVER,
-    add_help_option=False,
-    epilog=examples("veilcam train pixels --help"),
+@_handed_over(
+    "pixels", "Train the pixel path's networks and export their weights.", "veilcam train pixels --help"
 )
 def pixels(context: typer.Context) -> int:
     """Train the networks that hide the original in the picture; arguments go to models.train unchanged."""
     return _hand_over(["pixels", *context.args])
 
 
-@app.command(
+@_handed_over(
     "regions",
-    short_help="Train the edge pool's region predictor and export its weights.",
-    context_settings=_HANDED_OVER,
-    add_help_option=False,
-    epilog=examples("veilcam train regions --boxes street.jsonl yard.jsonl --out regions"),
+    "Train the edge pool's region predictor and export its weights.",
+    "veilcam train regions --boxes street.jsonl yard.jsonl --out regions",
 )
 def regions(context: typer.Context) -> int:
     """Train the attention LSTM on what `veilcam detect` wrote; arguments go to models.train unchanged."""
     return _hand_over(context.args, module="models.train.regions_command")
 
 
-@app.command(
+@_handed_over(
     "quantize",
-    short_help="Add an 8-bit gate network to a protector's weights.",
-    context_settings=_HANDED_OVER,
-    add_help_option=False,
-    epilog=examples("veilcam train quantize --weights run1/weights --pictures coco --check street"),
+    "Add an 8-bit gate network to a protector's weights.",
+    "veilcam train quantize --weights run1/weights --pictures coco --check street",
 )
 def quantize(context: typer.Context) -> int:
     """Add an 8-bit gate network, checked against the float one; arguments go to models.train unchanged."""
     return _hand_over(context.args, module="models.train.quantize", needs="onnx")
 
 
-@app.command(
+@_handed_over(
     "face",
-    short_help="Average faces to the one that is drawn for everybody.",
-    context_settings=_HANDED_OVER,
-    add_help_option=False,
-    epilog=examples("veilcam train face --faces lfw_aligned --finder blazeface.onnx --out face"),
+    "Average faces to the one that is drawn for everybody.",
+    "veilcam train face --faces lfw_aligned --out face",
 )
 def face(context: typer.Context) -> int:
     """Average aligned faces; arguments go to models.train unchanged."""
