@@ -6,16 +6,16 @@ model of MediaPipe. It only adds to what the gate network hides.
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from models.places import SMALLEST_SIDE, FacePlace
 from models.session import Array, Session, open_session
+from models.small_picture import fitted_size, small_rgb
 
 LONGEST_SIDE = 320
 """Pixels of the picture that the network sees; of 640 wide pictures it finds most faces of 40 pixels."""
-MULTIPLE, STRIDE = 32, 4
+STRIDE = 4
 MIN_SCORE = 0.4
 MAX_FACES = 64
 _VALUES = 16  # per anchor: way to the middle, size, and the way to six landmarks; x and y each
@@ -28,8 +28,7 @@ class FaceFinder:
 
     def __init__(self, graph: bytes, height: int, width: int, threads: int) -> None:
         """``height`` and ``width`` of the luma plane."""
-        scale = LONGEST_SIDE / max(height, width)
-        self._size_hw = (_rounded(height * scale), _rounded(width * scale))
+        self._size_hw = fitted_size(height, width, LONGEST_SIDE)
         self._to_picture_xy = np.array([width / self._size_hw[1], height / self._size_hw[0]])
         self._session: Session = open_session(
             graph, (np.zeros((1, *self._size_hw, 3), np.float32),), threads=threads
@@ -37,24 +36,9 @@ class FaceFinder:
 
     def __call__(self, luma_hw: Array, cb_hw: Array, cr_hw: Array) -> list[FacePlace]:
         """Faces in luma pixels, the surest first, at most MAX_FACES."""
-        seen = _rgb(luma_hw, cb_hw, cr_hw, self._size_hw)
-        answer, scores = self._session.run(seen[None])
+        seen = small_rgb(luma_hw, cb_hw, cr_hw, self._size_hw).astype(np.float32) / np.float32(127.5) - 1
+        answer, scores = self._session.run(np.asarray(seen[None], np.float32))
         return decode(answer[0], scores[0, :, 0], self._size_hw, self._to_picture_xy)
-
-
-def _rounded(side: float) -> int:
-    return max(MULTIPLE, round(side / MULTIPLE) * MULTIPLE)
-
-
-def _rgb(luma_hw: Array, cb_hw: Array, cr_hw: Array, size_hw: tuple[int, int]) -> Floats:
-    """[h, w, 3] in -1..1 from limited-range planes (BT.601)."""
-    small = [
-        cv2.resize(plane, size_hw[::-1], interpolation=cv2.INTER_AREA) for plane in (luma_hw, cr_hw, cb_hw)
-    ]
-    full = [cv2.convertScaleAbs(small[0], alpha=255 / 219, beta=-16 * 255 / 219)]
-    full += [cv2.addWeighted(plane, 255 / 224, plane, 0, 128 - 128 * 255 / 224) for plane in small[1:]]
-    rgb = cv2.cvtColor(cv2.merge(full), cv2.COLOR_YCrCb2RGB)
-    return np.asarray(rgb.astype(np.float32) / np.float32(127.5) - 1, np.float32)
 
 
 def decode(
