@@ -305,19 +305,26 @@ class _Opened:
 def choose_pixels(wanted: str | None, epochs: EpochRing | None, *, live: bool) -> PixelModel | None:
     """The networks of the pixel path, if any.
 
-    Unless told otherwise ``low`` for files and none for live cameras: at 720p hiding takes about as much
-    of the processor as protecting does. None where nobody could read it.
-
     Raises:
         UsageError: a setting without recipients, or an unknown one.
     """
-    if wanted is None:
-        wanted = "off" if live or epochs is None else "low"
-    if wanted == "off":
+    setting = pixels_setting(wanted, has_recipients=epochs is not None, live=live)
+    if setting == "off":
         return None
     if epochs is None:
-        raise UsageError(f"pixels {wanted}: needs recipients")
-    return load_pixel_model(wanted)
+        raise UsageError(f"pixels {setting}: needs recipients")
+    return load_pixel_model(setting)
+
+
+def pixels_setting(wanted: str | None, *, has_recipients: bool, live: bool) -> str:
+    """``off``, ``low`` or ``high``: what is wanted, or what is usual.
+
+    Unless told otherwise ``low`` for files and none for live cameras: at 720p hiding takes about as much
+    of the processor as protecting does. None where nobody could read it.
+    """
+    if wanted is None:
+        return "off" if live or not has_recipients else "low"
+    return wanted
 
 
 def _colour(captured: Captured) -> ColourTags:

@@ -106,6 +106,7 @@ class CameraSettings(_Section):
     protector_refresh: int = Field(default=2, ge=1, le=10)  # look for faces in every n-th picture
     protector_hold: bool = True  # parts that have not changed keep their pixels
     strength: Literal["light", "standard", "strong", "maximum"] = "standard"
+    background: Literal["coarse", "fine"] | None = None  # not set: coarse, with coding.pixels fine
     coding: CodingSettings = Field(default_factory=CodingSettings)
     segments: SegmentSettings = Field(default_factory=SegmentSettings)
     record: RecordSettings = Field(default_factory=RecordSettings)

@@ -18,6 +18,7 @@ from codec.h264 import ProtectedEncoder
 from codec.nal import START_CODE, is_picture_nal
 from evaluation.pictures import from_video_frame, to_bgr, to_clear
 from models import Protector, load_protector
+from models.background import Background
 from models.card import WEIGHTS
 from models.strength import Strength
 
@@ -98,11 +99,13 @@ class Camera:
         threads: int = 1,
         crf: float = CRF,
         strength: Strength = Strength.STANDARD,
+        background: Background = Background.COARSE,
     ) -> None:
         self._weights = weights
         self._threads = threads
         self.crf = crf
         self.strength = strength
+        self.background = background
         self._still: Protector | None = None
 
     def protector(self, refresh: int = 1, *, hold: bool = False) -> Protector:
@@ -113,11 +116,21 @@ class Camera:
             refresh=refresh,
             hold=hold,
             strength=self.strength,
+            background=self.background,
         )
 
     def with_strength(self, strength: Strength) -> Camera:
-        """The same weights and codec at another strength."""
-        return Camera(self._weights, threads=self._threads, crf=self.crf, strength=strength)
+        """The same at another strength."""
+        return self._like(strength, self.background)
+
+    def with_background(self, background: Background) -> Camera:
+        """The same with the background as told."""
+        return self._like(self.strength, background)
+
+    def _like(self, strength: Strength, background: Background) -> Camera:
+        return Camera(
+            self._weights, threads=self._threads, crf=self.crf, strength=strength, background=background
+        )
 
     def drawn(self, image_bgr_hwc: Image) -> Image:
         """The protected picture before the codec."""

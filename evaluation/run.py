@@ -37,7 +37,7 @@ from evaluation.speed import speed
 from evaluation.text import text
 from evaluation.tradeoff import tradeoff
 from evaluation.utility import utility
-from models import strength_named
+from models import Background, strength_named
 
 MAX_PART_BYTES = 16 * 1024 * 1024
 PARTS: dict[str, tuple[str, Callable[[Context], Part]]] = {
@@ -150,7 +150,7 @@ def evaluate(
     )
     protector = camera.protector()  # wrong weights show before hours of work
     if pixel_paths is None:
-        pixel_paths = installed_pixel_paths(settings.weights, camera)
+        pixel_paths = installed_pixel_paths(settings.weights, camera.with_background(Background.FINE))
     described = {
         "veilcam": __version__,
         "weights": {"name": protector.name, "model_id": protector.model_id.hex()},

@@ -9,15 +9,17 @@ import cv2
 import numpy as np
 
 from base.frames import ClearFrame
+from models.background import Floor, floor_around
 from models.card import ModelCard
 from models.changes import BLOCK, Mask
 from models.drawn_face import DrawnFace, FaceDrawer, tone_for
 from models.face_finder import FaceFinder
+from models.object_finder import ObjectFinder
 from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array, Session, open_session
-from models.strength import Strength, strengthened
+from models.strength import Strength, background_octaves, strengthened
 from models.tiles import TILE, TileDrawer
 
 WHOLE_SHARE = 0.5
@@ -38,15 +40,20 @@ class Graphs(NamedTuple):
     gates: bytes
     redraw: bytes
     face: DrawnFace
+    objects: bytes | None = None  # for ObjectFinder; without it the background stays fine
     int8_gates: bytes | None = None  # the gate network in 8-bit integers
 
 
 class Look(NamedTuple):
-    """Gates and thresholds, each [1, bands, H/8, W/8], and where faces lie."""
+    """Gates and thresholds, each [1, bands, H/8, W/8], where faces lie, and what the background may show.
+
+    The gates are those of what must be hidden; ``floor`` is None where no object was looked for.
+    """
 
     gates: Array
     thresholds: Array
     faces: list[FacePlace]
+    floor: Floor | None
 
 
 class Canvas:
@@ -76,7 +83,8 @@ class Canvas:
         )
         self._redraw = Redrawer(graphs.redraw, (self.luma, self.chroma), threads)
         self._tiles = TileDrawer(*padded, card.bands, self._redraw)
-        self._finder = FaceFinder(graphs.face.finder, height, width, threads)
+        self._faces = FaceFinder(graphs.face.finder, height, width, threads)
+        self._objects = ObjectFinder(graphs.objects, height, width, threads) if graphs.objects else None
         self._drawer = FaceDrawer(graphs.face.picture)
 
     def load(self, frame: ClearFrame) -> None:
@@ -91,24 +99,32 @@ class Canvas:
             buffer[height:, :width] = plane[-1]
             buffer[:, width:] = buffer[:, width - 1 : width]
 
-    def look(self, *, find_faces: bool = True) -> Look:
-        """What must be hidden in the loaded picture at this strength: what either network finds.
+    def look(self, *, find_faces: bool = True, find_objects: bool = True) -> Look:
+        """What must be hidden in the loaded picture at this strength, and where nothing has to be seen.
 
-        Without ``find_faces`` the gate network alone is asked, and there are no faces.
+        Without ``find_faces`` the gate network alone says what must be hidden, and there are no faces.
         """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
-        faces = self._found() if find_faces else []
-        return Look(*strengthened(self._strength, shut_over(gates, faces), thresholds), faces)
+        faces = self._faces(*self._picture()) if find_faces else []
+        gates, thresholds = strengthened(self._strength, shut_over(gates, faces), thresholds)
+        return Look(gates, thresholds, faces, self._floor() if find_objects else None)
 
     def tone(self, faces: Sequence[FacePlace]) -> float:
         """How light the drawn face must be in the loaded picture, with ``faces`` in it."""
         return tone_for(self.luma[0, 0, : self.height, : self.width], faces)
 
-    def _found(self) -> list[FacePlace]:
+    def _picture(self) -> Planes:
+        """The loaded planes without padding."""
         half = np.s_[: self.height // 2, : self.width // 2]
-        return self._finder(
+        return Planes(
             self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
         )
+
+    def _floor(self) -> Floor | None:
+        if self._objects is None:
+            return None
+        blocks_hw = (self.padded[0] // 8, self.padded[1] // 8)
+        return floor_around(self._objects(*self._picture()), blocks_hw, background_octaves(self._strength))
 
     def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array, tone: float) -> Planes:
         """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""
@@ -140,13 +156,14 @@ class Canvas:
             blocks.reshape(rows // share, share, columns // share, share).any((1, 3)), np.bool_
         )
         if tiles.mean() > WHOLE_SHARE:
-            return _pasted(last, self.draw(gates, thresholds), blocks)
+            return pasted(last, self.draw(gates, thresholds), blocks)
         fresh = Planes(*(plane.copy() for plane in last))
         self._tiles(fresh, (self.luma[0, 0], self.chroma[0]), (gates[0], thresholds[0]), tiles, blocks)
         return fresh
 
 
-def _pasted(last: Planes, new: Planes, blocks: Mask) -> Planes:
+def pasted(last: Planes, new: Planes, blocks: Mask) -> Planes:
+    """``new`` in the ``blocks`` of 16x16, ``last`` elsewhere; written into ``new``."""
     for old_plane, new_plane in zip(last, new, strict=True):
         held = cv2.resize((~blocks).view(np.uint8), new_plane.shape[::-1], interpolation=cv2.INTER_NEAREST)
         cv2.copyTo(old_plane, held, new_plane)

@@ -25,6 +25,10 @@ _Floats = npt.NDArray[np.float32]
 # Limits in grey levels on the change of a cell's and of a block's mean: at least, at most. First luma's.
 CELL_LIMITS = ((4.0, 12.0), (4.0, 8.0))
 BLOCK_LIMITS = ((1.25, 2.5), (1.5, 2.5))
+SEEN_LEVELS, BACKGROUND_LEVELS = 4, 12
+"""Grey levels by which no sample of a block may differ from what is shown, where it shall stay shown: where
+the finest detail passes, and where none does. Such changes are noise, leaves, and the edge of a shadow. Of
+three fixed-camera clips they took an eighth of the bits."""
 _DEVIATIONS = 5.0  # of noise that a limit lies above
 _MEAN_TO_DEVIATION = 1.2533  # of a normal distribution's mean absolute value: sqrt(pi / 2)
 _MEDIAN_TO_DEVIATION = 1.4826
@@ -105,6 +109,25 @@ class ChangeFinder:
 
 def _distance(first: Array, second: Array) -> Array:
     return np.asarray(cv2.absdiff(first, second), np.uint8)
+
+
+def looks_alike(
+    shown: tuple[Array, Array, Array], drawn: tuple[Array, Array, Array], finest_gates: Array
+) -> Mask:
+    """Blocks in which what was drawn differs little enough from what is shown: [H/16, W/16].
+
+    Args:
+        shown: luma [H, W], cb and cr [H/2, W/2].
+        drawn: likewise, of the picture at hand.
+        finest_gates: [H/8, W/8]; 0 where the finest detail is destroyed.
+    """
+    rows, columns = len(finest_gates) // 2, finest_gates.shape[1] // 2
+    change = np.zeros((rows, columns), np.uint8)
+    for old, new, side in zip(shown, drawn, (BLOCK, BLOCK // 2, BLOCK // 2), strict=True):
+        by_block = cv2.absdiff(old, new).reshape(rows, side, columns, side)
+        np.maximum(change, by_block.max(axis=(1, 3)), out=change)
+    seen = finest_gates.reshape(rows, 2, columns, 2).max(axis=(1, 3)) > 0
+    return np.asarray(change <= np.where(seen, SEEN_LEVELS, BACKGROUND_LEVELS), np.bool_)
 
 
 def _block_means(cells: Array, out: _Floats) -> _Floats:

@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from base.errors import UsageError
 from base.frames import ClearFrame, ProtectedFrame
-from models.canvas import Canvas, Graphs, Planes
+from models.background import Background, BackgroundMemory, Floor, with_floor
+from models.canvas import Canvas, Graphs, Planes, pasted
 from models.card import WEIGHTS, ModelCard, read_card, read_weights
-from models.changes import ChangeFinder, Mask
+from models.changes import ChangeFinder, Mask, looks_alike
 from models.drawn_face import read_drawn_face
 from models.looks import LookMemory
+from models.object_finder import read_object_finder
 from models.places import PlaceMemory
 from models.pyramid import GATE_ONE
 from models.session import Array
@@ -34,6 +36,8 @@ GATE_STEP = 16
 FIND_FACES_EVERY = 2
 """Looks of a video while faces rest: what is found shuts the gates for four looks (models.looks). While one
 moves every look must find it: a gate shut where it was does not help."""
+FIND_OBJECTS_EVERY = 2
+"""Looks of a video: what is missed for as long is drawn coarse, which hides no less."""
 STILL_TONE = 6.0
 """Grey levels by which a drawn face may be lighter or darker than the picture asks for before it follows."""
 MAX_HELD_S = 10.0
@@ -77,11 +81,13 @@ class _Video:
         self._canvas = canvas
         self._looks = LookMemory(refresh)
         self._faces = PlaceMemory()
+        self._background = BackgroundMemory()
         self._num_looks = 0
         self._tone = -math.inf
         self._finder = ChangeFinder(*canvas.padded) if hold else None
         self._last: Planes | None = None
         self._gates: Array | None = None  # with which every block was drawn
+        self._floor: Floor | None = None  # likewise
         self._renewed_us = 0
         self._num_held = 0  # pictures since all was drawn
 
@@ -92,9 +98,12 @@ class _Video:
 
     def _look(self, *, renew: bool) -> None:
         find_faces = renew or self._faces.is_moving or self._num_looks % FIND_FACES_EVERY == 0
+        find_objects = renew or self._num_looks % FIND_OBJECTS_EVERY == 0
         self._num_looks += 1
-        look = self._canvas.look(find_faces=find_faces)
+        look = self._canvas.look(find_faces=find_faces, find_objects=find_objects)
         self._looks.add(look.gates, look.thresholds)
+        if look.floor is not None:
+            self._background.add(look.floor)
         if find_faces:
             self._faces.add(look.faces)
             tone = self._canvas.tone(self._faces.in_force)
@@ -108,24 +117,33 @@ class _Video:
             if self._looks.is_due(changing=True) or renew:
                 self._look(renew=renew)
             gates, thresholds = self._looks.in_force
+            gates = with_floor(gates, self._background.in_force)
             return canvas.draw(gates, thresholds), gates
         blocks = self._finder.changed(canvas.luma[0, 0], canvas.chroma[0])
         renew = renew or self._is_stale(time_us)
         if self._looks.is_due(changing=bool(blocks.any())) or renew:
             self._look(renew=renew)
-        gates, thresholds = self._looks.in_force
-        gates = gates // GATE_STEP * GATE_STEP
+        hidden, thresholds = self._looks.in_force
+        hidden = hidden // GATE_STEP * GATE_STEP
+        floor = self._background.in_force
+        gates = with_floor(hidden, floor)
         if self._last is None or self._gates is None or renew:
             blocks[:] = True
             self._renewed_us, self._num_held = time_us, 0
-            self._last, self._gates = canvas.draw(gates, thresholds), gates
+            self._last, self._gates, self._floor = canvas.draw(gates, thresholds), gates, floor
         else:
-            blocks = _dilated(blocks) | _closing(gates, self._gates)
+            # A background that comes back may wait until something changes; what was found may not.
+            urgent = _closing(hidden, self._gates) | _lowered(self._floor, floor)
+            blocks = _dilated(blocks) | urgent
             self._num_held += 1
             if blocks.any():
-                self._last = canvas.draw_over(self._last, blocks, gates, thresholds)
-                cells = blocks.repeat(2, 0).repeat(2, 1)
+                drawn = canvas.draw_over(self._last, blocks, gates, thresholds)
+                shown = blocks & (urgent | ~looks_alike(self._last, drawn, gates[0, 0]))
+                self._last = pasted(self._last, drawn, shown)
+                cells = shown.repeat(2, 0).repeat(2, 1)
                 self._gates = np.where(cells, gates, self._gates)
+                if self._floor is not None and floor is not None:
+                    self._floor = np.where(cells, floor, self._floor)
         self._finder.drawn(blocks)
         return self._last, self._gates
 
@@ -136,7 +154,18 @@ class _Video:
 
 def _closing(gates: Array, drawn: Array) -> Mask:
     """Blocks of 16x16 in which something must be shut more than it was drawn: [H/16, W/16]."""
-    cells: Mask = np.asarray((gates < drawn).any((0, 1)), np.bool_)
+    return _in_blocks(np.asarray((gates < drawn).any((0, 1)), np.bool_))
+
+
+def _lowered(drawn: Floor | None, floor: Floor | None) -> Mask:
+    """Blocks of 16x16 in which an object appeared that was drawn as background: [H/16, W/16]."""
+    if drawn is None or floor is None:
+        return np.zeros((1, 1), np.bool_)
+    return _in_blocks(floor < drawn)
+
+
+def _in_blocks(cells: Mask) -> Mask:
+    """Whether any of the four 8x8 cells of a 16x16 block is set."""
     return np.asarray(cells[::2, ::2] | cells[1::2, ::2] | cells[::2, 1::2] | cells[1::2, 1::2])
 
 
@@ -204,7 +233,8 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds, faces = canvas.look()
+                gates, thresholds, faces, floor = canvas.look()
+                gates = with_floor(gates, floor)
                 planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, canvas.tone(faces))
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
@@ -238,6 +268,7 @@ def load_protector(
     refresh: int = 1,
     hold: bool = False,
     strength: Strength = Strength.STANDARD,
+    background: Background = Background.COARSE,
 ) -> Protector:
     """The protector shipped with veilcam, checked against its card.
 
@@ -253,6 +284,7 @@ def load_protector(
             before and is drawn anew when anything in it must be shut more than it was. All is drawn anew
             when ``protect`` is asked to, and every 10 seconds.
         strength: how much is destroyed; see :class:`models.strength.Strength`.
+        background: what becomes of everything but people and vehicles.
 
     Raises:
         AuthenticationFailed: a weights file is not the one on the card.
@@ -264,6 +296,7 @@ def load_protector(
         read_weights(card, GATES_GRAPH, folder),
         read_weights(card, REDRAW_GRAPH, folder),
         read_drawn_face(folder),
+        read_object_finder(folder) if background is Background.COARSE else None,
         read_weights(card, GATES_INT8_GRAPH, folder) if has_int8 else None,
     )
     return Protector(

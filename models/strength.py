@@ -32,13 +32,25 @@ class _Change:
     octaves: float  # of coarseness where something was found
     coring: float  # times the threshold
     least_coring: int  # grey levels of detail that are removed everywhere
+    background: int  # octaves that a coarse background loses
 
 
 _CHANGES = {
-    Strength.LIGHT: _Change(-0.5, 0.75, 0),
-    Strength.STRONG: _Change(0.5, 1.5, 2),
-    Strength.MAXIMUM: _Change(1.0, 2.0, 4),
+    Strength.LIGHT: _Change(-0.5, 0.75, 0, 2),
+    Strength.STRONG: _Change(0.5, 1.5, 2, 4),
+    Strength.MAXIMUM: _Change(1.0, 2.0, 4, 5),
 }
+
+
+_STANDARD_BACKGROUND = 3
+"""Cells of 8 pixels. COCO pictures take 35 % of the bits of clear at the same CRF with 3 octaves, 32 % with 4,
+which costs YOLOv5n 4 points and YOLOv8n 10; with a fine background 58 %."""
+
+
+def background_octaves(strength: Strength) -> int:
+    """How many octaves of detail a coarse background loses."""
+    change = _CHANGES.get(strength)
+    return change.background if change else _STANDARD_BACKGROUND
 
 
 def strength_named(name: str) -> Strength:

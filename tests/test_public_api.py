@@ -31,10 +31,12 @@ PROMISED: dict[str, set[str]] = {
         "wrap_epoch_key",
     },
     "models": {
+        "Background",
         "GateMap",
         "ModelCard",
         "Protector",
         "Strength",
+        "background_named",
         "load_protector",
         "read_card",
         "strength_named",

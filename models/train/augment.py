@@ -11,6 +11,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from models.background import floor_around
+from models.object_finder import FoundObjects
+from models.pyramid import GATE_ONE
+from models.strength import Strength, background_octaves
 from models.train.pictures import Image, resized, soft_ellipse
 from models.train.samples import Sample
 from models.train.targets import Kind, Region, hide_regions, shut_bands
@@ -28,6 +32,7 @@ class Crop:
     shut: npt.NDArray[np.float32]  # [bands, S/8, S/8], 1 where a gate must be shut
     importance: npt.NDArray[np.float32]  # [1, S/8, S/8], weight of a block, large in small regions
     pasted: npt.NDArray[np.float32]  # [S, S], 1 where the detector's opinion does not count
+    floor: npt.NDArray[np.float32]  # [1, S/8, S/8], octaves that the background loses, 0 on objects
 
 
 class Cropper:
@@ -55,7 +60,7 @@ class Cropper:
     def draw(self) -> Crop:
         """A fresh crop; about six of ten come from pictures with sensitive regions."""
         pool = self._with_regions if self._rng.random() < 0.6 else self._samples
-        clear, cartoon, regions = self._cut(self._rng.choice(pool))
+        clear, cartoon, regions, objects = self._cut(self._rng.choice(pool))
         pasted = np.zeros(clear.shape[:2], np.float32)
         if self._faces and self._rng.random() < 0.4:
             for _ in range(self._rng.randint(1, 4)):
@@ -72,9 +77,11 @@ class Cropper:
             sensitive[top:bottom, left:right] = 1
         shut, importance = shut_bands(regions, height, width, self._bands)
         clear, target = self._relight(clear, target)
-        return Crop(clear, target, sensitive, shut, importance, pasted)
+        octaves = background_octaves(Strength.STANDARD)
+        floor = floor_around(objects, (height // 8, width // 8), octaves)[None]
+        return Crop(clear, target, sensitive, shut, importance, pasted, (floor / GATE_ONE).astype(np.float32))
 
-    def _cut(self, sample: Sample) -> tuple[Image, Image, list[Region]]:
+    def _cut(self, sample: Sample) -> tuple[Image, Image, list[Region], FoundObjects]:
         size, rng = self._size, self._rng
         height, width = sample.clear.shape[:2]
         scale = max(rng.uniform(0.5, 1.9), (size + 1) / min(height, width))
@@ -88,10 +95,12 @@ class Cropper:
         clear = resized(sample.clear, wide, high)[window].copy()
         cartoon = resized(sample.cartoon, wide, high)[window].copy()
         regions = [r.transformed(scale, left, top) for r in sample.regions]
+        boxes = sample.objects.boxes_xyxy * np.float32(scale) - np.array([left, top] * 2, np.float32)
         if rng.random() < 0.5:
             clear, cartoon = clear[:, ::-1].copy(), cartoon[:, ::-1].copy()
             regions = [Region(r.kind, size - r.x - r.width, r.y, r.width, r.height) for r in regions]
-        return clear, cartoon, regions
+            boxes = np.stack([size - boxes[:, 2], boxes[:, 1], size - boxes[:, 0], boxes[:, 3]], 1)
+        return clear, cartoon, regions, FoundObjects(boxes, sample.objects.scores)
 
     def _paste_face(self, clear: Image, pasted: npt.NDArray[np.float32]) -> Region:
         side = int(math.exp(self._rng.uniform(math.log(20), math.log(300))))

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import io
-import json
 import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
 
-from base.files import atomic_write
-from models.card import CARD_VERSION
 from models.pyramid import GATE_ONE
+from models.train.carded import halved, write_carded
 from models.train.networks import BANDS, SIZE_MULTIPLE, GateNet, Generator, Redraw, gates_of
 
 _OPSET = 17
@@ -73,24 +67,6 @@ def _to_bytes(values: Tensor) -> Tensor:
     return (values + 0.5).to(torch.uint8)
 
 
-def _halve(data: bytes) -> bytes:
-    """Store large weights in half precision; the run-time widens them once, when it loads the graph."""
-    model = onnx.load_from_string(data)
-    casts = []
-    for tensor in model.graph.initializer:
-        values = numpy_helper.to_array(tensor)
-        if values.dtype != np.float32 or values.size < 256:
-            continue
-        wide = tensor.name
-        tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{wide}.half"))
-        casts.append(helper.make_node("Cast", [f"{wide}.half"], [wide], to=TensorProto.FLOAT))
-    nodes = [*casts, *model.graph.node]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
-
-
 def graph_bytes(graph: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> bytes:
     """ONNX of a module for inputs like these by name, with the last two dimensions of each free."""
     buffer = io.BytesIO()
@@ -108,7 +84,7 @@ def graph_bytes(graph: nn.Module, inputs: dict[str, Tensor], outputs: list[str])
             opset_version=_OPSET,
             dynamo=False,
         )
-    return _halve(buffer.getvalue())
+    return halved(buffer.getvalue())
 
 
 def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
@@ -116,20 +92,6 @@ def _onnx(graph: nn.Module, outputs: list[str]) -> bytes:
     luma = torch.zeros(1, 1, size, size, dtype=torch.uint8)
     chroma = torch.zeros(1, 2, size // 2, size // 2, dtype=torch.uint8)
     return graph_bytes(graph, {"luma": luma, "chroma": chroma}, outputs)
-
-
-def write_carded(
-    folder: Path, name: str, network: dict[str, Any], files: dict[str, bytes], described: dict[str, Any]
-) -> None:
-    """Write ``files`` and a card with their hashes, ``NAME.json``, to ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    hashes = {
-        file: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for file, data in files.items()
-    }
-    card = {"card": CARD_VERSION, "name": name, "network": network, "files": hashes, **described}
-    for file, data in files.items():
-        atomic_write(folder / file, data)
-    atomic_write(folder / f"{name}.json", json.dumps(card, indent=2).encode() + b"\n")
 
 
 def export_protector(

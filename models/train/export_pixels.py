@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
 
-from models.train.export import graph_bytes, write_carded
+from models.train.carded import write_carded
+from models.train.export import graph_bytes
 from models.train.pixel_networks import (
     REACH,
     Analyse,

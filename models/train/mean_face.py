@@ -91,7 +91,7 @@ def _bytes_of(planes: Tensor) -> npt.NDArray[np.uint8]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Average, write picture, finder and card; 0 when they are written."""
-    from models.train.export import write_carded  # noqa: PLC0415
+    from models.train.carded import write_carded  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="veilcam train face", description=__doc__)
     parser.add_argument("--faces", type=Path, required=True, help="aligned crops, one folder per person")

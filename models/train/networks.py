@@ -127,10 +127,14 @@ def gates_of(logits: Tensor, margin: float = 0.0) -> tuple[Tensor, Tensor]:
     Band k is open up to a coarseness of k and shut from k + 1 on, so a band passes only where
     all coarser ones do.
     """
-    band = torch.arange(1, BANDS + 1, dtype=logits.dtype).reshape(1, BANDS, 1, 1)
-    gates = (band - with_margin(coarseness_of(logits), margin)).clamp(0, 1)
+    gates = (_bands(logits.dtype) - with_margin(coarseness_of(logits), margin)).clamp(0, 1)
     thresholds = 0.10 * torch.sigmoid(1.5 * logits[:, 1:])
     return gates, thresholds
+
+
+def _bands(dtype: torch.dtype) -> Tensor:
+    """1 to BANDS: the coarseness from which on each band is shut, [1, BANDS, 1, 1]."""
+    return torch.arange(1, BANDS + 1, dtype=dtype).reshape(1, BANDS, 1, 1)
 
 
 def _up_to(small: Tensor, like: Tensor) -> Tensor:
@@ -198,10 +202,15 @@ class Generator(nn.Module):
         self.gate_net = GateNet(widths)
         self.redraw = Redraw(redraw)
 
-    def forward(self, luma: Tensor, chroma: Tensor) -> Protected:
-        """Luma [B, 1, H, W], chroma [B, 2, H/2, W/2], both in 0..1; H, W multiples of SIZE_MULTIPLE."""
+    def forward(self, luma: Tensor, chroma: Tensor, floor: Tensor | None = None) -> Protected:
+        """Luma [B, 1, H, W], chroma [B, 2, H/2, W/2], both in 0..1; H, W multiples of SIZE_MULTIPLE.
+
+        ``floor`` [B, 1, H/8, W/8]: octaves that are lost whatever the network says.
+        """
         logits = self.gate_net(luma, chroma)
         gates, thresholds = gates_of(logits)
+        if floor is not None:
+            gates = torch.minimum(gates, (_bands(gates.dtype) - floor).clamp(0, 1))
         kept_luma = gated_pyramid(luma, gates, thresholds)
         # Chroma at half size: its band k is luma's band k + 1.
         kept_chroma = gated_pyramid(chroma, gates[:, 1:], thresholds[:, 1:])

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load as load_safetensors
 from torch import Tensor
 
 from base.errors import UsageError
@@ -46,6 +48,7 @@ class ProtectorTraining:
     teacher: Path  # YOLOX ONNX, frozen
     face_finder: Path  # YuNet ONNX, labels the training pictures
     out: Path  # checkpoint, log, settings
+    start: Path | None = None  # safetensors of earlier weights to go on from
     face_identities: int = 120  # the first so many identities; the others stay for evaluation
     minutes: float = 60.0
     crop_size: int = 320  # pixels, multiple of 64
@@ -57,6 +60,7 @@ class ProtectorTraining:
     weight_utility: float = 1.0  # detector disagreement
     weight_coarseness: float = 6.0  # cross-entropy of shut bands inside faces, plates, text
     weight_idle: float = 3.0  # the same elsewhere
+    idle_background: float = 0.1  # share of that which counts where no object is: there all is coarse anyway
     weight_sensitive: float = 6.0  # L1 to the target inside faces, plates, text
     weight_cartoon: float = 0.7  # L1 to the flat cartoon elsewhere
     weight_style: float = 0.02  # patch discriminator
@@ -80,6 +84,7 @@ def _batch(crops: list[Crop]) -> dict[str, Tensor]:
         "shut": stack([c.shut for c in crops]),
         "importance": stack([c.importance for c in crops]),
         "pasted": stack([c.pasted for c in crops])[:, None],
+        "floor": stack([c.floor for c in crops]),
     }
 
 
@@ -92,20 +97,24 @@ def _masked_l1(difference: Tensor, mask: Tensor) -> Tensor:
     return (difference * mask).sum() / (mask.sum() * difference.shape[1] + 1e3)
 
 
-def _coarseness_losses(batch: dict[str, Tensor], coarseness: Tensor) -> dict[str, Tensor]:
+def _coarseness_losses(
+    batch: dict[str, Tensor], coarseness: Tensor, idle_background: float
+) -> dict[str, Tensor]:
     """Cross-entropy of the bands that must be shut, apart for sensitive blocks and all others.
 
-    Both are means over their own area, else the few sensitive blocks would not count.
+    Both are means over their own area, else the few sensitive blocks would not count. Of the others those
+    on objects count most.
     """
     shut = batch["shut"]
     inside = shut.amax(1, keepdim=True)
     weight = inside * batch["importance"]
+    idle = (1 - inside) * torch.where(batch["floor"] == 0, 1.0, idle_background)
     entropy = F.binary_cross_entropy_with_logits(shut_logits(coarseness), shut, reduction="none").mean(
         1, keepdim=True
     )
     return {
         "coarseness": (entropy * weight).sum() / (weight.sum() + 20),
-        "idle": (entropy * (1 - inside)).sum() / ((1 - inside).sum() + 20),
+        "idle": (entropy * idle).sum() / (idle.sum() + 20),
     }
 
 
@@ -115,6 +124,8 @@ def _losses(
     teacher: Judge,
     with_faces: tuple[Tensor, Tensor],
     grid_yx: tuple[int, int],
+    *,
+    idle_background: float,
 ) -> dict[str, Tensor]:
     """Every force on the generator by name, unweighted; ``with_faces`` is as the camera shows it."""
     target_luma, target_chroma = rgb_to_planes(batch["target"])
@@ -126,14 +137,32 @@ def _losses(
     weights = anchor_weights(batch["pasted"])
     sensitive = batch["sensitive"]
     half = F.avg_pool2d(sensitive, 2)
+    cartoon = (1 - sensitive) * F.interpolate((batch["floor"] == 0).float(), scale_factor=8.0)
+    half_cartoon = F.avg_pool2d(cartoon, 2)
     luma, chroma = (drawn.luma - target_luma).abs(), (drawn.chroma - target_chroma).abs()
     return {
         "utility": disagreement(wanted, teacher(rgb), weights),
-        **_coarseness_losses(batch, drawn.coarseness),
+        **_coarseness_losses(batch, drawn.coarseness, idle_background),
         "sensitive": _masked_l1(luma, sensitive) + _masked_l1(chroma, half),
-        "cartoon": _masked_l1(luma, 1 - sensitive) + _masked_l1(chroma, 1 - half),
+        "cartoon": _masked_l1(luma, cartoon) + _masked_l1(chroma, half_cartoon),
         "rate": _bits(drawn.luma, drawn.chroma, grid_yx),
     }
+
+
+def start_from(generator: Generator, path: Path) -> None:
+    """Take the weights of an earlier training, as ``export_protector`` wrote them.
+
+    Raises:
+        UsageError: the file holds no such weights.
+    """
+    try:
+        stored = load_safetensors(path.read_bytes())
+        state = generator.state_dict()
+        state |= {name: value.float() for name, value in stored.items()}
+        generator.load_state_dict(state)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        message = f"{path}: expected a protector's .safetensors: {str(error).splitlines()[0]}"
+        raise UsageError(message) from error
 
 
 class ProtectorTrainer:
@@ -159,6 +188,8 @@ class ProtectorTrainer:
         self._cropper = Cropper(samples, faces, size=settings.crop_size, bands=BANDS, rng=self._rng)
         self._teacher: Judge = teacher or Teacher(settings.teacher)
         self.generator = Generator().to(memory_format=torch.channels_last)
+        if settings.start:
+            start_from(self.generator, settings.start)
         self.averaged = running_mean(self.generator, settings.averaging)
         self.discriminator = PatchDiscriminator()
         self._optimizer = torch.optim.AdamW(
@@ -191,10 +222,12 @@ class ProtectorTrainer:
             self._find()
         batch = self._draw()
         luma, chroma = rgb_to_planes(batch["clear"])
-        drawn = self.generator(luma, chroma)
+        drawn = self.generator(luma, chroma, batch["floor"])
         grid_yx = self._rng.randrange(8), self._rng.randrange(8)
         with_faces = self._faces.drawn((drawn.luma, drawn.chroma), drawn.gates, (luma, chroma))
-        losses = _losses(batch, drawn, self._teacher, with_faces, grid_yx)
+        losses = _losses(
+            *(batch, drawn, self._teacher, with_faces, grid_yx), idle_background=settings.idle_background
+        )
         with torch.no_grad():
             losses["clear_rate"] = _bits(luma, chroma, grid_yx)
         losses["style"] = -self.discriminator(planes_to_rgb(drawn.luma, drawn.chroma)).mean()
@@ -224,7 +257,9 @@ class ProtectorTrainer:
         """
         batch = self._draw()
         losses = _coarseness_losses(
-            batch, coarseness_of(self.generator.gate_net(*rgb_to_planes(batch["clear"])))
+            batch,
+            coarseness_of(self.generator.gate_net(*rgb_to_planes(batch["clear"]))),
+            self._settings.idle_background,
         )
         self._descend(losses["coarseness"] + losses["idle"])
         self.state.note({name: float(value.detach()) for name, value in losses.items()})
@@ -287,7 +322,7 @@ class ProtectorTrainer:
         """Rows of clear, protected, wanted, and the cell sizes that may remain (bright: coarse)."""
         batch = self._draw()
         with torch.no_grad():
-            drawn = self.averaged.module.eval()(*rgb_to_planes(batch["clear"]))
+            drawn = self.averaged.module.eval()(*rgb_to_planes(batch["clear"]), batch["floor"])
         coarse = F.interpolate(drawn.coarseness.clamp(0, BANDS) / BANDS, size=batch["clear"].shape[-2:])
         columns = [
             batch["clear"],

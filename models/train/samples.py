@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from base.errors import UsageError
 from base.files import atomic_file
+from models.object_finder import NO_OBJECTS, FoundObjects, ObjectFinder, read_object_finder
 from models.train.pictures import Image, bgr_to_rgb, read_rgb, resized, scaled
 from models.train.targets import Kind, Region, flat_cartoon
 
@@ -34,6 +35,7 @@ class Sample:
     clear: Image
     cartoon: Image
     regions: list[Region]
+    objects: FoundObjects = NO_OBJECTS  # people and vehicles, which stay sharp
 
 
 class FaceFinder:
@@ -68,14 +70,17 @@ def prepare(folders: list[Path], face_model: Path, cache: Path) -> Iterator[Samp
     A text file beside a picture in the OpenALPR layout (file, x, y, width, height, text;
     tab-separated, pixels) adds licence plates.
     """
-    finder = FaceFinder(face_model)
+    finder, objects = FaceFinder(face_model), read_object_finder()
     cache.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         if not folder.exists():
             raise UsageError(f"{folder}: no such folder of training pictures")
         for path in sorted(p for p in folder.rglob("*") if p.suffix.lower() in _PICTURES | _VIDEOS):
             for index, picture in enumerate(_pictures_of(path)):
-                yield _cached(cache, path, index, picture, finder)
+                sample = _cached(cache, path, index, picture, finder)
+                height, width = sample.clear.shape[:2]
+                found = ObjectFinder(objects, height, width, threads=1).in_rgb(sample.clear)
+                yield replace(sample, objects=found)
 
 
 def _pictures_of(path: Path) -> Iterator[Image]:

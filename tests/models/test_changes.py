@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from models.changes import ChangeFinder, Mask
+from models.changes import BACKGROUND_LEVELS, SEEN_LEVELS, ChangeFinder, Mask, looks_alike
 
 HEIGHT, WIDTH = 240, 320
 Floats = npt.NDArray[np.float64]
@@ -111,3 +111,21 @@ def test_only_blocks_that_were_drawn_get_a_new_reference() -> None:
     half[:, :10] = True
     finder.drawn(half)
     np.testing.assert_array_equal(_seen(finder, brighter), ~half)
+
+
+@pytest.mark.parametrize(
+    ("finest_gate", "levels"), [(128, SEEN_LEVELS), (1, SEEN_LEVELS), (0, BACKGROUND_LEVELS)]
+)
+def test_one_sample_that_differs_by_more_than_allowed_draws_its_block_anew(
+    finest_gate: int, levels: int
+) -> None:
+    shown = [np.full(shape, 100, np.uint8) for shape in ((48, 64), (24, 32), (24, 32))]
+    gates = np.full((6, 8), finest_gate, np.uint8)
+    for plane, (row, column) in ((0, (20, 40)), (1, (10, 20)), (2, (15, 23))):
+        for difference, alike in ((levels, True), (levels + 1, False), (-levels, True), (-levels - 1, False)):
+            drawn = [one.copy() for one in shown]
+            drawn[plane][row, column] = 100 + difference
+            answer = looks_alike((shown[0], shown[1], shown[2]), (drawn[0], drawn[1], drawn[2]), gates)
+            wanted = np.ones((3, 4), np.bool_)
+            wanted[1, 2] = alike
+            np.testing.assert_array_equal(answer, wanted)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from base.frames import ClearFrame
-from models import Protector, load_protector
+from models import Background, Protector, load_protector
 from models.drawn_face import MIDDLE, face_mask, read_drawn_face
 from models.face_finder import FaceFinder
 from models.places import FacePlace
@@ -73,7 +73,7 @@ class _Blind:
 
 
 def test_a_face_that_the_gate_network_misses_is_hidden_all_the_same() -> None:
-    protector = load_protector(threads=1)
+    protector = load_protector(threads=1, background=Background.FINE)
     frame = _frame(1)
     canvas = protector._sized(HEIGHT, WIDTH)
     canvas.gate_net = _Blind()

@@ -12,7 +12,7 @@ import pytest
 import veilcam.assets
 from base.errors import MissingDependency, UsageError
 from base.frames import ClearFrame
-from models import Protector, load_protector, read_card
+from models import Background, Protector, load_protector, read_card
 from models.card import WEIGHTS, read_weights
 from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S, REDRAW_GRAPH
 from models.session import BACKEND_VARIABLE
@@ -141,6 +141,15 @@ def test_a_backend_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         load_protector(threads=1).protect(_frame(64, 64))
 
 
+def test_what_must_be_hidden_is_hidden_as_much_with_a_coarse_background() -> None:
+    fine = load_protector(threads=1, hold=True, refresh=2, background=Background.FINE)
+    coarse = load_protector(threads=1, hold=True, refresh=2)
+    for step in range(12):
+        frame = _with_box(_still(), 20 + 12 * step, step * 40_000)
+        shut_at_least = fine.protect_with_map(frame)[1].gates
+        assert (coarse.protect_with_map(frame)[1].gates <= shut_at_least).all()
+
+
 def test_between_two_looks_every_block_stays_as_coarse_as_its_neighbours_and_the_look_before() -> None:
     every = load_protector(threads=1)
     video = load_protector(threads=1, refresh=2)
@@ -192,8 +201,9 @@ def test_a_still_scene_is_drawn_once_and_is_what_drawing_every_picture_gives() -
 
 
 def test_held_pictures_follow_what_moves_and_leave_no_trail() -> None:
-    held = load_protector(threads=1, hold=True)
-    whole = load_protector(threads=1, refresh=1)
+    # Of the background no look needs to be kept: it hides nothing.
+    held = load_protector(threads=1, hold=True, background=Background.FINE)
+    whole = load_protector(threads=1, refresh=1, background=Background.FINE)
     repeated = 0.0
     before: Plane | None = None
     for step in range(14):

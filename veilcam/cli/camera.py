@@ -10,7 +10,7 @@ import typer
 
 from veilcam.cli.options import JsonFlag, RecipientFiles, examples
 from veilcam.cli.output import Output
-from veilcam.cli.protect import SealedMode, SealedRegions, StrengthName
+from veilcam.cli.protect import BackgroundName, SealedMode, SealedRegions, StrengthName
 
 if TYPE_CHECKING:
     from camera.pipeline import Pipeline
@@ -73,6 +73,7 @@ def run(
     strength: Annotated[
         StrengthName | None, typer.Option("--strength", help="How much is destroyed [standard].")
     ] = None,
+    background: BackgroundName = None,
     loop: Annotated[bool, typer.Option("--loop", help="Begin a file again at its end.")] = False,
     name: Annotated[str | None, typer.Option(help="Name on the page and of recordings.")] = None,
     token_file: Annotated[
@@ -101,6 +102,7 @@ def run(
         loop=loop or None,
         name=name,
         strength=strength,
+        background=background,
         coding=_given(sealed=sealed, sealed_regions=sealed_regions, crf=crf),
         record=_given(folder=str(record) if record else None),
         http=_given(listen=listen, token_file=str(token_file) if token_file else None),
@@ -119,11 +121,12 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
     from camera.access import ListenAddress, find_token
     from camera.http import HttpOptions
     from camera.pipeline import Pipeline, PipelineOptions
+    from camera.publisher import pixels_setting
     from camera.service import ServiceOptions
     from camera.sources import open_source
     from camera.sources.pushed import PushedSource
     from keys import EpochRing
-    from models import load_protector, strength_named
+    from models import background_named, load_protector, strength_named
     from veilcam.cli.key_files import camera_key_from, scoped_recipients_from
 
     camera_key = camera_key_from(settings.camera)
@@ -152,6 +155,7 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
         open_timeout_s=settings.open_timeout_s,
         read_timeout_s=settings.read_timeout_s,
     )
+    pixels = pixels_setting(settings.coding.pixels, has_recipients=epochs is not None, live=True)
     pipeline = Pipeline(
         source,
         load_protector(
@@ -159,6 +163,7 @@ def _prepare(settings: CameraSettings) -> tuple[Pipeline, ServiceOptions]:
             refresh=settings.protector_refresh,
             hold=settings.protector_hold,
             strength=strength_named(settings.strength),
+            background=background_named(settings.background, pixels=pixels != "off"),
         ),
         camera_key,
         epochs,

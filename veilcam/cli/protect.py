@@ -46,6 +46,15 @@ Strengths = Annotated[
         "detail elsewhere; light hides less than was measured.",
     ),
 ]
+BackgroundName = Annotated[
+    Literal["coarse", "fine"] | None,
+    typer.Option(
+        "--background",
+        help="coarse keeps only people and vehicles sharp, which costs the fewest bits and hides what lies "
+        "about. Default: coarse, but fine where --pixels is on.",
+        show_default=False,
+    ),
+]
 SealedRegions = Annotated[
     str | None,
     typer.Option(
@@ -84,14 +93,15 @@ def protect(
     sealed_regions: SealedRegions = None,
     pixels: Pixels = None,
     strength: Strengths = "standard",
+    background: BackgroundName = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a protected video of IN that carries its encrypted original."""
     from camera.protect_file import protect_file
-    from camera.publisher import CodingOptions
+    from camera.publisher import CodingOptions, pixels_setting
     from codec.regions import parse_split
-    from models import load_protector, strength_named
+    from models import background_named, load_protector, strength_named
     from veilcam.cli.key_files import camera_key_from
     from veilcam.cli.paths import different_files, existing_file, new_file
 
@@ -109,7 +119,9 @@ def protect(
         sealed_crf=sealed_crf,
         sealed_regions=parse_split(sealed_regions) if sealed_regions else None,
     )
-    protector = load_protector(hold=True, strength=strength_named(strength))
+    hides = pixels_setting(pixels, has_recipients=epochs is not None, live=False) != "off"
+    kept = background_named(background, pixels=hides)
+    protector = load_protector(hold=True, strength=strength_named(strength), background=kept)
     with output.progress("protecting") as advance:
         made = protect_file(
             source,
@@ -143,6 +155,7 @@ def protect(
             "seconds": round(made.seconds, 2),
             "model_id": protector.model_id.hex(),
             "strength": strength,
+            "background": str(kept),
             "backend": protector.backend,
         }
     )

@@ -74,6 +74,16 @@ def face(context: typer.Context) -> int:
     return _hand_over(context.args, module="models.train.mean_face")
 
 
+@_handed_over(
+    "objects",
+    "Bring YOLOX's published graph into the form that finds people and vehicles in the camera.",
+    "veilcam train objects --yolox yolox_nano.onnx --out objects",
+)
+def objects(context: typer.Context) -> int:
+    """Convert YOLOX for the camera; arguments go to models.train unchanged."""
+    return _hand_over(context.args, module="models.train.object_finder", needs="onnx")
+
+
 def _hand_over(arguments: list[str], *, module: str = "models.train.command", needs: str = "torch") -> int:
     if importlib.util.find_spec(needs) is None:
         raise MissingDependency(f"`veilcam train` needs {needs}: pip install 'veilcam[train]'")

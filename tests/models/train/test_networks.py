@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the train extra")
 
 from base.frames import ClearFrame  # noqa: E402
-from models import load_protector  # noqa: E402
+from models import Background, load_protector  # noqa: E402
+from models.background import with_floor  # noqa: E402
 from models.pyramid import GATE_ONE, GatedPyramid  # noqa: E402
 from models.redraw import QUIET  # noqa: E402
 from models.train.networks import (  # noqa: E402
@@ -44,6 +45,20 @@ def test_integer_pyramid_agrees_with_the_network_within_rounding() -> None:
     assert difference.mean() < 1
 
 
+def test_a_floor_shuts_in_training_what_it_shuts_in_the_camera() -> None:
+    torch.manual_seed(1)
+    generator = Generator().eval()
+    rng = np.random.default_rng(3)
+    floor = rng.integers(0, 5 * GATE_ONE, (8, 8)).astype(np.int16)
+    luma, chroma = torch.rand(1, 1, 64, 64), torch.rand(1, 2, 32, 32)
+    with torch.no_grad():
+        free = generator(luma, chroma).gates
+        got = generator(luma, chroma, torch.from_numpy(floor)[None, None].float() / GATE_ONE).gates
+    wanted = with_floor((free.numpy() * GATE_ONE).round().astype(np.uint8), floor)
+    assert np.abs(got.numpy() * GATE_ONE - wanted).max() <= 1
+    assert (got < free).any()
+
+
 def _answer_nothing_to_flat_pictures(redraw: Redraw) -> None:
     """The run-time subtracts that answer; a network fresh from its random start has a large one."""
     grey = torch.zeros(1, 2, 32, 32)
@@ -66,7 +81,8 @@ def test_exported_graphs_draw_what_the_network_draws(tmp_path: Path) -> None:
     _answer_nothing_to_flat_pictures(generator.redraw)
     export_protector(generator, tmp_path, {"training": {}, "metrics": {}, "licence": "none"})
     planes = [_smooth(4, 128, 192), _smooth(5, 64, 96), _smooth(6, 64, 96)]
-    drawn = load_protector(folder=tmp_path).protect(ClearFrame(planes[0], planes[1], planes[2], 7))
+    protector = load_protector(folder=tmp_path, background=Background.FINE)
+    drawn = protector.protect(ClearFrame(planes[0], planes[1], planes[2], 7))
     with torch.no_grad():
         wanted = generator(
             torch.from_numpy(planes[0])[None, None].float() / 255,

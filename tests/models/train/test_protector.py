@@ -11,9 +11,11 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 pytest.importorskip("onnx", reason="needs the train extra")
 
 from base.errors import UsageError  # noqa: E402
+from models.object_finder import FoundObjects  # noqa: E402
 from models.train.augment import Cropper  # noqa: E402
-from models.train.networks import BANDS  # noqa: E402
-from models.train.protector import ProtectorTrainer, ProtectorTraining  # noqa: E402
+from models.train.export import export_protector  # noqa: E402
+from models.train.networks import BANDS, Generator  # noqa: E402
+from models.train.protector import ProtectorTrainer, ProtectorTraining, start_from  # noqa: E402
 from models.train.samples import Sample, prepare  # noqa: E402
 from models.train.targets import Kind, Region, flat_cartoon  # noqa: E402
 from models.train.teacher import STRIDES, Opinion, anchor_weights, disagreement  # noqa: E402
@@ -112,6 +114,47 @@ def test_crops_carry_their_regions_through_scaling_and_flipping() -> None:
             seen += 1
             assert crop.sensitive[red].mean() > 0.9
     assert seen > 5
+
+
+def test_crops_carry_their_objects_through_scaling_and_flipping() -> None:
+    import random  # noqa: PLC0415
+
+    clear = np.full((300, 400, 3), 90, np.uint8)
+    clear[100:160, 200:260] = [255, 0, 0]  # red, where the object is
+    found = FoundObjects(np.array([[200, 100, 260, 160]], np.float32), np.array([0.9], np.float32))
+    sample = Sample("x", clear, flat_cartoon(clear), [], found)
+    cropper = Cropper([sample], [], size=192, bands=BANDS, rng=random.Random(4))
+    seen = 0
+    for _ in range(40):
+        crop = cropper.draw()
+        if crop.pasted.any():  # text may cover it
+            continue
+        red = (crop.clear[..., 0].astype(int) - crop.clear[..., 1]) > 90
+        blocks = red.reshape(24, 8, 24, 8).mean((1, 3)) > 0.5
+        if blocks.any():
+            seen += 1
+            assert (crop.floor[0][blocks] == 0).all()
+            around = cv2.dilate(blocks.astype(np.uint8), np.ones((11, 11), np.uint8)) > 0
+            assert (crop.floor[0][~around] == 3).all()
+    assert seen > 5
+
+
+def test_a_training_may_start_from_weights_that_were_exported(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    before, after = Generator(), Generator()
+    export_protector(before, tmp_path, {"training": {}, "metrics": {}, "licence": "none"})
+    start_from(after, tmp_path / "protector-v2.safetensors")
+    for name, value in before.named_parameters():
+        assert torch.equal(dict(after.named_parameters())[name], value.half().float())
+
+
+@pytest.mark.parametrize("content", [b"", b"not safetensors at all", None])
+def test_a_start_that_is_no_protector_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "start.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"start\.safetensors: expected a protector"):
+        start_from(Generator(), path)
 
 
 def test_equal_opinions_disagree_by_nothing_and_hidden_objects_cost() -> None:

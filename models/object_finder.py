@@ -1,0 +1,109 @@
+"""Finds people and vehicles with YOLOX-nano: what has to stay sharp (ADR 0021).
+
+Ge et al., "YOLOX: Exceeding YOLO Series in 2021", arXiv:2107.08430; trained on COCO train2017. It decides
+nothing about what is hidden: where it sees an object the gates stay as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from models.card import WEIGHTS, read_card, read_weights
+from models.session import Array, Session, open_session
+from models.small_picture import fitted_size, small_rgb
+
+CARD = "objects-v1.json"
+FINDER_GRAPH = "objects-v1-finder.onnx"
+
+LONGEST_SIDE = 416
+"""Pixels of the picture that the network sees: what it was trained for."""
+MIN_SCORE = 0.01
+"""Below it nothing is taken for an object: doubt costs bits, a miss costs the object."""
+MAX_OBJECTS = 400
+STRIDES = (8, 16, 32)
+_LARGEST_LOG_SIDE = 8.0
+
+Floats = npt.NDArray[np.float32]
+
+
+class FoundObjects(NamedTuple):
+    """Boxes [n, 4] in luma pixels, which may overlap, and their scores [n] in 0..1, the surest first."""
+
+    boxes_xyxy: Floats
+    scores: Floats
+
+
+NO_OBJECTS = FoundObjects(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+
+
+def read_object_finder(folder: Path = WEIGHTS) -> bytes:
+    """The graph from ``folder`` if its card lies there, else the one shipped with veilcam.
+
+    Raises:
+        AuthenticationFailed: the file is not the one on the card.
+        FormatError: the card cannot be read.
+    """
+    folder = folder if (folder / CARD).exists() else WEIGHTS
+    return read_weights(read_card(folder / CARD), FINDER_GRAPH, folder)
+
+
+class ObjectFinder:
+    """For pictures of one size. Not for two threads at once."""
+
+    def __init__(self, graph: bytes, height: int, width: int, threads: int) -> None:
+        """``height`` and ``width`` of the luma plane."""
+        self._size_hw = fitted_size(height, width, LONGEST_SIDE)
+        self._to_picture_xy = np.array([width / self._size_hw[1], height / self._size_hw[0]])
+        self._session: Session = open_session(
+            graph, (np.zeros((1, *self._size_hw, 3), np.uint8),), threads=threads
+        )
+
+    def __call__(self, luma_hw: Array, cb_hw: Array, cr_hw: Array) -> FoundObjects:
+        """People and vehicles in the camera's planes; at most MAX_OBJECTS boxes."""
+        return self._find(small_rgb(luma_hw, cb_hw, cr_hw, self._size_hw))
+
+    def in_rgb(self, rgb_hwc: Array) -> FoundObjects:
+        """The same for an RGB picture."""
+        small = cv2.resize(rgb_hwc, self._size_hw[::-1], interpolation=cv2.INTER_AREA)
+        return self._find(np.asarray(small, np.uint8))
+
+    def _find(self, seen_hwc: Array) -> FoundObjects:
+        (answer,) = self._session.run(seen_hwc[None])
+        return decode(answer[0], self._size_hw, self._to_picture_xy)
+
+
+def decode(answer: Floats, size_hw: tuple[int, int], to_picture_xy: npt.NDArray[np.float64]) -> FoundObjects:
+    """Boxes from the network's answer; every anchor that is sure enough gives one.
+
+    Args:
+        answer: [n, 6], anchors of stride 8 row by row, then of 16 and 32: way to the middle in strides,
+            logarithm of width and height in strides, probability of an object and of its likeliest class
+            that is kept.
+        size_hw: of what the network saw.
+        to_picture_xy: times this gives pixels of the picture.
+    """
+    scores = answer[:, 4] * answer[:, 5]
+    with np.errstate(invalid="ignore"):
+        chosen = np.flatnonzero((scores > MIN_SCORE) & np.isfinite(answer).all(1))
+    chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_OBJECTS]
+    anchors, strides = _anchors(size_hw)
+    values = answer[chosen].astype(np.float64)
+    middles = (values[:, :2] + anchors[chosen]) * strides[chosen]
+    halves = np.exp(np.minimum(values[:, 2:4], _LARGEST_LOG_SIDE)) * strides[chosen] / 2
+    boxes = np.hstack([(middles - halves) * to_picture_xy, (middles + halves) * to_picture_xy])
+    return FoundObjects(boxes.astype(np.float32), scores[chosen].clip(0, 1).astype(np.float32))
+
+
+def _anchors(size_hw: tuple[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Column and row of every anchor [n, 2], and its stride [n, 1]."""
+    places, strides = [], []
+    for stride in STRIDES:
+        rows, columns = np.mgrid[: size_hw[0] // stride, : size_hw[1] // stride]
+        places.append(np.stack([columns.ravel(), rows.ravel()], 1))
+        strides.append(np.full((rows.size, 1), stride))
+    return np.concatenate(places), np.concatenate(strides)

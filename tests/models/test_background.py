@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import veilcam.assets
+from base.errors import UsageError
+from base.frames import ClearFrame
+from models import Background, Strength, background_named, load_protector
+from models.background import (
+    KEPT_FINDS,
+    REACH_PX,
+    REACH_SHARE,
+    SURE_SCORE,
+    BackgroundMemory,
+    Floor,
+    floor_around,
+    with_floor,
+)
+from models.object_finder import MIN_SCORE, NO_OBJECTS, FoundObjects
+from models.protector import FIND_OBJECTS_EVERY
+from models.pyramid import GATE_ONE
+from models.strength import background_octaves
+
+SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
+BLOCKS_HW = (20, 30)
+ON_A_PERSON, ON_THE_GRASS = np.s_[310:400, 684:704], np.s_[470:560, 250:420]
+
+
+def _found(*boxes: tuple[float, float, float, float], score: float = 0.9) -> FoundObjects:
+    return FoundObjects(np.array(boxes, np.float32), np.full(len(boxes), score, np.float32))
+
+
+def _sample(first: int = 0, count: int = 1) -> list[ClearFrame]:
+    frames = []
+    with av.open(str(SAMPLE)) as container:
+        for index, picture in enumerate(container.decode(video=0)):
+            if index >= first:
+                size, half = picture.height * picture.width, (picture.height // 2, picture.width // 2)
+                planes = np.asarray(picture.to_ndarray(format="yuv420p"), np.uint8).ravel()
+                cb, cr = planes[size:].reshape(2, *half)
+                luma = planes[:size].reshape(picture.height, picture.width)
+                frames.append(ClearFrame(luma, cb, cr, index * 100_000))
+            if len(frames) == count:
+                break
+    return frames
+
+
+def test_where_nothing_is_all_octaves_are_lost() -> None:
+    np.testing.assert_array_equal(floor_around(NO_OBJECTS, BLOCKS_HW, 3), np.full(BLOCKS_HW, 3 * GATE_ONE))
+
+
+def test_an_object_and_what_it_reaches_stay_as_they_are() -> None:
+    floor = floor_around(_found((96, 80, 136, 120)), BLOCKS_HW, 3)
+    reach = REACH_PX + REACH_SHARE * 40
+    first, last = int((96 - reach) // 8), int(-(-(136 + reach) // 8))
+    assert (floor[10:15, 12:17] == 0).all()
+    inside = np.zeros(BLOCKS_HW, bool)
+    inside[int((80 - reach) // 8) : int(-(-(120 + reach) // 8)), first:last] = True
+    np.testing.assert_array_equal(floor == 0, inside)
+    assert set(np.unique(floor)) == {0, 3 * GATE_ONE}
+
+
+def test_a_doubtful_object_is_made_coarse_by_as_much_as_it_is_doubted() -> None:
+    halfway = (SURE_SCORE + MIN_SCORE) / 2
+    levels = [
+        int(floor_around(_found((96, 80, 136, 120), score=score), BLOCKS_HW, 4)[12, 14]) / GATE_ONE
+        for score in (MIN_SCORE, halfway, SURE_SCORE, 1.0)
+    ]
+    assert levels == [4, 2, 0, 0]
+
+
+def test_of_objects_that_overlap_the_surest_counts() -> None:
+    both = FoundObjects(
+        np.array([(96, 80, 136, 120)] * 2, np.float32), np.array([0.9, MIN_SCORE], np.float32)
+    )
+    assert floor_around(both, BLOCKS_HW, 3)[12, 14] == 0
+
+
+@given(st.lists(st.tuples(*[st.floats(-1e6, 1e6, width=32)] * 4), max_size=5), st.floats(0, 1))
+def test_boxes_may_lie_anywhere(boxes: list[tuple[float, float, float, float]], score: float) -> None:
+    found = FoundObjects(np.array(boxes, np.float32).reshape(-1, 4), np.full(len(boxes), score, np.float32))
+    floor = floor_around(found, BLOCKS_HW, 3)
+    assert floor.shape == BLOCKS_HW
+    assert floor.min() >= 0
+    assert floor.max() <= 3 * GATE_ONE
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_background_only_ever_shuts_gates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gates = rng.integers(0, GATE_ONE + 1, (1, 6, 4, 5), dtype=np.uint8)
+    floor = rng.integers(0, 5 * GATE_ONE, (4, 5)).astype(np.int16)
+    assert (with_floor(gates, floor) <= gates).all()
+
+
+def test_as_many_of_the_finest_bands_are_shut_as_octaves_are_lost() -> None:
+    opened = np.full((1, 6, 1, 3), GATE_ONE, np.uint8)
+    floor = np.array([[0, 3 * GATE_ONE, 3 * GATE_ONE // 2]], np.int16)
+    openness = with_floor(opened, floor)[0, :, 0].T / GATE_ONE
+    np.testing.assert_array_equal(openness, [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [0, 0.5, 1, 1, 1, 1]])
+    assert with_floor(opened, None) is opened
+
+
+def _look(*columns: int) -> Floor:
+    """Octaves 3 but for an object in these columns."""
+    floor = np.full((5, 12), 3 * GATE_ONE, np.int16)
+    floor[:, list(columns)] = 0
+    return floor
+
+
+def _octaves_at(memory: BackgroundMemory, column: int) -> float:
+    assert memory.in_force is not None
+    return float(memory.in_force[2, column]) / GATE_ONE
+
+
+def test_an_object_is_sharp_with_its_first_look_and_coarse_when_all_kept_looks_miss_it() -> None:
+    memory = BackgroundMemory()
+    assert memory.in_force is None
+    memory.add(_look())
+    memory.add(_look(4))
+    seen = [_octaves_at(memory, 4)]
+    for _ in range(KEPT_FINDS):
+        memory.add(_look())
+        seen.append(_octaves_at(memory, 4))
+    assert seen == [0] * KEPT_FINDS + [3]
+
+
+def test_between_two_looks_an_object_may_move_by_a_block() -> None:
+    memory = BackgroundMemory()
+    memory.add(_look(4))
+    assert [_octaves_at(memory, column) for column in range(2, 7)] == [3, 0, 0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels", "wanted"),
+    [
+        (None, False, Background.COARSE),
+        (None, True, Background.FINE),
+        ("coarse", True, Background.COARSE),
+        ("fine", False, Background.FINE),
+    ],
+)
+def test_the_background_is_as_told_or_fine_with_the_pixel_path(
+    name: str | None, pixels: bool, wanted: Background
+) -> None:
+    assert background_named(name, pixels=pixels) is wanted
+
+
+def test_another_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="'blurred'"):
+        background_named("blurred", pixels=False)
+
+
+def _detail(luma: npt.NDArray[np.uint8]) -> float:
+    return float(np.abs(cv2.Laplacian(luma, cv2.CV_32F)).mean())
+
+
+def test_people_stay_as_they_were_and_the_grass_becomes_coarse() -> None:
+    (frame,) = _sample()
+    fine, coarse = (
+        load_protector(threads=1, background=background).protect_with_map(frame)
+        for background in (Background.FINE, Background.COARSE)
+    )
+    assert _detail(coarse[0].luma_hw[ON_A_PERSON]) > 0.9 * _detail(fine[0].luma_hw[ON_A_PERSON])
+    assert _detail(coarse[0].luma_hw[ON_THE_GRASS]) < 0.5 * _detail(fine[0].luma_hw[ON_THE_GRASS])
+    assert (coarse[1].gates <= fine[1].gates).all()
+    assert coarse[1].cell_size()[520 // 8, 300 // 8] >= 8
+    assert coarse[1].cell_size()[330 // 8, 692 // 8] == fine[1].cell_size()[330 // 8, 692 // 8]
+
+
+@pytest.mark.parametrize("strength", list(Strength))
+def test_a_strength_says_how_coarse(strength: Strength) -> None:
+    (frame,) = _sample()
+    _, gates = load_protector(threads=1, strength=strength).protect_with_map(frame)
+    assert gates.cell_size()[520 // 8, 300 // 8] >= 2 ** background_octaves(strength)
+
+
+def test_a_person_that_comes_into_a_held_background_is_soon_as_sharp_as_if_all_were() -> None:
+    (scene,) = _sample()
+    empty = scene.luma_hw.copy()
+    empty[290:430, 664:724] = scene.luma_hw[430:570, 560:620]  # grass over the man
+    fine, coarse = (
+        load_protector(threads=1, refresh=2, hold=True, background=background)
+        for background in (Background.FINE, Background.COARSE)
+    )
+    block = (350 // 8, 692 // 8)
+    for index in range(14):
+        luma = empty if index < 8 else scene.luma_hw
+        frame = ClearFrame(luma, scene.cb_hw, scene.cr_hw, 40_000 * index)
+        wanted, seen = (one.protect_with_map(frame)[1].cell_size()[block] for one in (fine, coarse))
+        if index < 8:
+            assert seen >= 8
+        elif index >= 8 + 2 * FIND_OBJECTS_EVERY:
+            assert seen == wanted < 8
