@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,13 +26,13 @@ from camera.sealed_layer import (
 )
 from camera.sources.captured import Captured
 from camera.stats import Meter
+from codec.access_unit import AccessUnit
 from codec.h264 import ColourTags, ProtectedEncoder
 from codec.limits import FILE_UNIT_CAP_BYTES, LIVE_UNIT_CAP_BYTES
 from codec.packets import SealedPacket
 from codec.pixel_path import PixelHider
 from codec.pixels_record import PixelsRecord
 from codec.records import SealedMode
-from codec.sealed_encoder import UNHURRIED_AV1_PRESET
 from codec.sealer import SealedUnit, SealerParams, SegmentSealer
 from keys import CameraKey, EpochRing
 from models.pixels import PixelModel, load_pixel_model
@@ -158,7 +159,10 @@ class Publisher:
             part = opened.layer.take(captured, cut=cut)
         if cut:
             opened.segment_bytes = 0
+            lagging = self._catch_up(opened, part.lagging, closing=True)
             self._begin(opened)
+        else:
+            lagging = part.lagging
         opened.segment_bytes += part.num_bytes
         published = protected
         if opened.hider is not None:
@@ -167,11 +171,13 @@ class Publisher:
                 published = opened.hider.hide(clear, protected)
         with self._meter.timed("encode"):
             unit = opened.encoder.encode(published, force_key=cut)
-        with self._meter.timed("seal"):
-            late, packets = (
-                (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
-            )
-            units = opened.sealer.push(unit, packets, starts_segment=cut, late_packets=late)
+        late, packets = (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
+        picture = _Picture(unit, cut, late, packets)
+        if opened.layer.lags:
+            opened.waiting.append(picture)
+            self._catch_up(opened, lagging)
+        else:
+            self._seal(opened, picture)
         if self.sub is not None:
             self.sub.push(
                 protected,
@@ -184,7 +190,6 @@ class Publisher:
         opened.num_units += 1
         self._meter.count("key_frames", int(cut))
         self._meter.count("sealed_bytes", part.num_bytes)
-        self._send(units)
 
     def finish(self, trailing: Sequence[SealedPacket] = ()) -> None:
         """Sign and publish the open segment, and that nothing follows it.
@@ -201,9 +206,28 @@ class Publisher:
                 raise MediaError(message)
             return
         rest = opened.layer.rest(tuple(trailing))
-        self._meter.count("sealed_bytes", sum(len(packet.data) for packet in rest))
-        self._send(opened.sealer.finish(rest, ends_stream=True))
+        self._meter.count("sealed_bytes", rest.num_bytes)
+        self._catch_up(opened, rest.lagging, closing=True)
+        self._send(opened.sealer.finish(rest.packets, ends_stream=True))
         opened.encoder.close()
+
+    def _catch_up(
+        self, opened: _Opened, lagging: tuple[SealedPacket, ...], *, closing: bool = False
+    ) -> tuple[SealedPacket, ...]:
+        """Publish the pictures whose originals have come, with ``closing`` all; return what is left over."""
+        num_ready = len(opened.waiting) if closing else min(len(lagging), len(opened.waiting))
+        for index in range(num_ready):
+            picture = opened.waiting.popleft()
+            packets = (*picture.packets, *lagging[index : index + 1])
+            self._seal(opened, replace(picture, packets=packets))
+        return lagging[num_ready:]
+
+    def _seal(self, opened: _Opened, picture: _Picture) -> None:
+        with self._meter.timed("seal"):
+            units = opened.sealer.push(
+                picture.unit, picture.packets, starts_segment=picture.starts, late_packets=picture.late
+            )
+        self._send(units)
 
     def _send(self, units: Sequence[SealedUnit]) -> None:
         with self._meter.timed("send"):
@@ -272,8 +296,7 @@ class Publisher:
         preset = self._options.sealed_preset
         if preset is None and self._live and mode is SealedMode.H264:
             preset = LIVE_H264_PRESET
-        if preset is None and not self._live and mode is SealedMode.AV1:
-            preset = UNHURRIED_AV1_PRESET
+        split = self._options.sealed_regions
         return CodedLayer(
             mode,
             captured,
@@ -281,7 +304,8 @@ class Publisher:
             crf=self._options.sealed_crf,
             preset=preset,
             threads=self._options.threads,
-            split=self._options.sealed_regions,
+            split=split,
+            lags=not self._live and mode is SealedMode.AV1 and split is None,
         )
 
 
@@ -300,6 +324,19 @@ class _Opened:
     hider: PixelHider | None = None
     num_units: int = 0
     segment_bytes: int = 0
+    waiting: deque[_Picture] = field(
+        default_factory=deque
+    )  # for their originals; as many as the encoder holds
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """A protected picture and what is sealed with it; ``late`` is for the segment before."""
+
+    unit: AccessUnit
+    starts: bool
+    late: tuple[SealedPacket, ...]
+    packets: tuple[SealedPacket, ...]
 
 
 def choose_pixels(wanted: str | None, epochs: EpochRing | None, *, live: bool) -> PixelModel | None:

@@ -6,6 +6,7 @@ import functools
 import logging
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypedDict
 
 from base.errors import UsageError
 from camera.sources.captured import Captured
@@ -16,6 +17,7 @@ from codec.region_encoder import RegionEncoder, open_region_encoder
 from codec.regions import MIN_TILE_PIXELS, RegionGrid
 from codec.sealed_encoder import SealedEncoder, open_sealed_encoder
 from codec.stream_info import region_extensions, stream_extensions
+from codec.unhurried_encoder import UnhurriedEncoder
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +36,20 @@ _FIT_PIXELS = MIN_TILE_PIXELS + 16  # an even split with borders on multiples of
 
 @dataclass(frozen=True, slots=True)
 class SealedPart:
-    """Packets of one picture: ``late`` still belong to the segment before if a new one begins here."""
+    """Packets of one picture: ``late`` still belong to the segment before if a new one begins here.
+
+    ``lagging`` is the coded video where it lags: one packet for each picture in order, of this one or of
+    earlier ones. Where a segment begins the packets of all earlier pictures are among them.
+    """
 
     late: tuple[SealedPacket, ...]
     packets: tuple[SealedPacket, ...]
+    lagging: tuple[SealedPacket, ...] = ()
 
     @property
     def num_bytes(self) -> int:
-        """Payload bytes of both."""
-        return sum(len(packet.data) for packet in (*self.late, *self.packets))
+        """Payload bytes of all."""
+        return sum(len(packet.data) for packet in (*self.late, *self.packets, *self.lagging))
 
 
 def choose_mode(wanted: str | None, captured: Captured, source_name: str) -> SealedMode:
@@ -93,6 +100,7 @@ class CopiedLayer:
     """Seals the source's own packets bit for bit, audio included."""
 
     follows_source = True
+    lags = False
     regions: RegionGrid | None = None
 
     def __init__(self, captured: Captured) -> None:
@@ -111,9 +119,17 @@ class CopiedLayer:
         late = captured.boundary or 0 if cut else 0
         return SealedPart(captured.packets[:late], captured.packets[late:])
 
-    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+    def rest(self, packets: tuple[SealedPacket, ...]) -> SealedPart:
         """What is sealed of the source's trailing packets."""
-        return packets
+        return SealedPart((), packets)
+
+
+class _CodingOptions(TypedDict):
+    rate: Fraction
+    crf: float | None
+    preset: str | None
+    threads: int
+    sample_aspect_ratio: Fraction
 
 
 class CodedLayer:
@@ -131,7 +147,10 @@ class CodedLayer:
         preset: str | None = None,
         threads: int = 1,
         split: tuple[int, int] | None = None,
+        lags: bool = False,
     ) -> None:
+        """``lags``: packets may come later than their pictures; AV1 that is not split only."""
+        self.lags = lags
         self._mode = mode.name.lower()
         self._rate, self._crf, self._preset, self._threads = rate, crf, preset, threads
         self._split = split
@@ -151,18 +170,22 @@ class CodedLayer:
         """This picture, coded, and the audio that came with it."""
         late = captured.boundary or 0 if cut else 0
         before = self._audio_of(captured.packets[:late])
+        closing: tuple[SealedPacket, ...] = ()
         if cut and (self._split is not None or self.changes(captured)):
             if not self._encoder.accepts(captured.picture):
-                before += tuple(self._encoder.flush())
+                closing = tuple(self._encoder.flush())
                 self._encoder = self._open(captured, self._fitting_split(captured))
             self._describe(captured)
         after = self._audio_of(captured.packets[late:])
         coded = self._encoder.encode(captured.picture, force_key=cut, time_us=captured.source_us)
-        return SealedPart(before, (*after, *coded))
+        if self.lags:
+            return SealedPart(before, after, (*closing, *coded))
+        return SealedPart((*before, *closing), (*after, *coded))
 
-    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+    def rest(self, packets: tuple[SealedPacket, ...]) -> SealedPart:
         """What is sealed of the source's trailing packets: audio."""
-        return (*self._audio_of(packets), *self._encoder.flush())
+        audio, coded = self._audio_of(packets), tuple(self._encoder.flush())
+        return SealedPart((), audio, coded) if self.lags else SealedPart((), (*audio, *coded))
 
     @property
     def regions(self) -> RegionGrid | None:
@@ -180,21 +203,20 @@ class CodedLayer:
             max(1, min(rows, picture.height // _FIT_PIXELS)),
         )
 
-    def _open(self, captured: Captured, split: tuple[int, int] | None) -> SealedEncoder | RegionEncoder:
-        opener = (
-            open_sealed_encoder
-            if split is None
-            else functools.partial(open_region_encoder, columns=split[0], rows=split[1])
-        )
-        return opener(
-            self._mode,
-            captured.picture,
-            rate=self._rate,
-            crf=self._crf,
-            preset=self._preset,
-            threads=self._threads,
-            sample_aspect_ratio=_aspect(captured),
-        )
+    def _open(
+        self, captured: Captured, split: tuple[int, int] | None
+    ) -> SealedEncoder | RegionEncoder | UnhurriedEncoder:
+        options: _CodingOptions = {
+            "rate": self._rate,
+            "crf": self._crf,
+            "preset": self._preset,
+            "threads": self._threads,
+            "sample_aspect_ratio": _aspect(captured),
+        }
+        if split is not None:
+            return open_region_encoder(self._mode, captured.picture, *split, **options)
+        opener = functools.partial(open_sealed_encoder, self._mode, captured.picture, **options)
+        return UnhurriedEncoder(functools.partial(opener, unhurried=True)) if self.lags else opener()
 
     def _describe(self, captured: Captured) -> None:
         self._source_streams = captured.streams
@@ -222,6 +244,7 @@ class NoLayer:
     """Seals nothing: the protected video alone."""
 
     follows_source = False
+    lags = False
     regions: RegionGrid | None = None
     streams: tuple[SealedStream, ...] = ()
 
@@ -235,10 +258,10 @@ class NoLayer:
         del captured, cut
         return SealedPart((), ())
 
-    def rest(self, packets: tuple[SealedPacket, ...]) -> tuple[SealedPacket, ...]:
+    def rest(self, packets: tuple[SealedPacket, ...]) -> SealedPart:
         """Nothing."""
         del packets
-        return ()
+        return SealedPart((), ())
 
 
 SealedLayer = CopiedLayer | CodedLayer | NoLayer

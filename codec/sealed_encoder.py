@@ -27,8 +27,6 @@ from codec.pixel_formats import (
 
 _LOG = logging.getLogger(__name__)
 _SVT_CALL_PRESET = 9
-UNHURRIED_AV1_PRESET = "8"
-"""For files: an eighth fewer bits than the live default, in one and a half to twice its time."""
 _MICROSECONDS = Fraction(1, 1_000_000)
 
 SealedCodec = Literal["av1", "hevc", "h264", "ffv1"]
@@ -36,7 +34,7 @@ SealedCodec = Literal["av1", "hevc", "h264", "ffv1"]
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How one mode is coded: without B-frames or look-ahead, key frames on demand only."""
+    """How one mode is coded. But for one without B-frames or look-ahead, and key frames on demand only."""
 
     encoder: str
     crf: float
@@ -77,6 +75,15 @@ def _av1_options(crf: float, preset: str, threads: int) -> dict[str, str]:
     return {"preset": preset, "crf": f"{crf:g}", "svtav1-params": parameters}
 
 
+def _unhurried_av1_options(crf: float, preset: str, threads: int) -> dict[str, str]:
+    os.environ.setdefault("SVT_LOG", "1")
+    # Pictures are coded out of order, in groups of 16; more levels or look-ahead hold back more of them (up
+    # to 45 instead of 29) for a hundredth of the bits.
+    order = "pred-struct=2:hierarchical-levels=4:lookahead=16"
+    parameters = f"{order}:scd=0:keyint=-1:lp={threads}"
+    return {"preset": preset, "crf": f"{crf:g}", "svtav1-params": parameters}
+
+
 def _ffv1_options(_crf: float, _preset: str, _threads: int) -> dict[str, str]:
     return {"level": "3", "slicecrc": "1", "slices": "4", "g": "1"}
 
@@ -87,10 +94,13 @@ _RECIPES: dict[SealedCodec, _Recipe] = {
     "av1": _Recipe("libsvtav1", 30, "10", _av1_options),
     "ffv1": _Recipe("ffv1", 0, "", _ffv1_options),
 }
+_UNHURRIED_AV1 = _Recipe("libsvtav1", 30, "6", _unhurried_av1_options)
 
 
 class SealedEncoder:
     """One picture in, one packet out, at once; after a forced key frame nothing before it is needed.
+
+    One that was opened with ``unhurried`` gives the packets later, and takes no key frame but the first.
 
     Attributes:
         stream: what a decoder needs; the same for the life of the encoder.
@@ -138,7 +148,7 @@ class SealedEncoder:
         return self._drain(frame)
 
     def flush(self) -> list[SealedPacket]:
-        """What is left in the encoder, in practice nothing; it takes no picture afterwards."""
+        """What is left in the encoder: nothing unless it is unhurried. It takes no picture afterwards."""
         return self._drain(None)
 
     def _advance(self, time_us: int) -> int:
@@ -177,6 +187,7 @@ def open_sealed_encoder(
     threads: int = 1,
     stream_index: int = 0,
     sample_aspect_ratio: Fraction = Fraction(0),
+    unhurried: bool = False,
 ) -> SealedEncoder:
     """Open the encoder for pictures like ``picture``.
 
@@ -190,11 +201,18 @@ def open_sealed_encoder(
         threads: for the encoder.
         stream_index: of the sealed stream.
         sample_aspect_ratio: of one pixel; 0 if unknown.
+        unhurried: for files: pictures may be coded out of order and packets come late. AV1 only; see
+            ``codec.unhurried_encoder``.
 
     Raises:
         UsageError: unknown mode, a pixel format that ffv1 cannot hold, or options that the encoder refuses.
     """
     recipe, codec = _recipe(mode)
+    if unhurried:
+        if codec != "av1":
+            message = f"sealed mode {mode!r}: only av1 can be coded out of order"
+            raise UsageError(message)
+        recipe = _UNHURRIED_AV1
     context = cast(VideoCodecContext, av.CodecContext.create(recipe.encoder, "w"))
     _describe_picture(context, picture, codec)
     context.time_base = _MICROSECONDS

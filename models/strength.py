@@ -43,8 +43,8 @@ _CHANGES = {
 
 
 _STANDARD_BACKGROUND = 3
-"""Cells of 8 pixels. COCO pictures take 35 % of the bits of clear at the same CRF with 3 octaves, 32 % with 4,
-which costs YOLOv5n 4 points and YOLOv8n 10; with a fine background 58 %."""
+"""Cells of 8 pixels. COCO pictures take 35 % of the bits of clear at the same CRF with 3 octaves, 32 % with
+4, which costs YOLOv5n 4 points and YOLOv8n 10; with a fine background 58 %."""
 
 
 def background_octaves(strength: Strength) -> int:

@@ -137,6 +137,26 @@ def test_the_protected_pictures_are_the_same_every_time(tmp_path: Path) -> None:
     assert pictures("a.mp4") == pictures("b.mp4")
 
 
+def test_an_original_coded_out_of_order_still_rides_with_its_own_picture(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=73, gop=30, audio_s=3.3)
+    keys = Keys()
+    result = protect(clip, tmp_path / "out.mp4", keys, "av1", pixels="low")
+    assert (result.pictures, result.sealed_mode) == (73, "av1")
+    with read_access_units(tmp_path / "out.mp4") as units:
+        stored = list(units)
+    segments = [open_segment(view, keys.identities) for view in read_segments(iter(stored))]
+    assert len(segments) > 1
+    assert all(segment.is_complete for segment in segments)
+    video = [packet for segment in segments for packet in segment.packets if packet.stream_index == 0]
+    times = [packet.pts or 0 for packet in video]
+    assert len(times) == 73
+    assert times == sorted(times)
+    assert any(packet.stream_index == 1 for segment in segments for packet in segment.packets)
+    # Cut inside the first segment: what was recorded up to there comes back.
+    (cut,) = [open_segment(view, keys.identities) for view in read_segments(iter(stored[:20]))]
+    assert [packet.pts for packet in cut.packets if packet.stream_index == 0][:20] == times[:20]
+
+
 def test_a_lossless_original_fits_through_a_file(tmp_path: Path) -> None:
     clip = make_clip(tmp_path / "in.mkv", codec="ffv1", frames=12, size=(640, 480), pixel_format="yuv444p")
     keys = Keys()

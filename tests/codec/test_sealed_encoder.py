@@ -276,6 +276,12 @@ def test_unknown_mode_is_refused() -> None:
         open_sealed_encoder("copy", moving(0))
 
 
+@pytest.mark.parametrize("mode", ["h264", "hevc", "ffv1"])
+def test_only_av1_is_coded_out_of_order(mode: str) -> None:
+    with pytest.raises(UsageError, match="only av1 can be coded out of order"):
+        open_sealed_encoder(mode, moving(0), unhurried=True)
+
+
 def test_other_size_or_format_asks_for_another_encoder() -> None:
     encoder = open_sealed_encoder("h264", moving(0))
     other = moving(1, name="yuv444p")
