@@ -43,6 +43,19 @@ def test_protect_says_what_it_made_and_any_player_opens_it(studio: Studio, tmp_p
     assert shown["streams"] == [{"codec_name": "h264", "nb_read_frames": str(studio.num_pictures)}]
 
 
+@pytest.mark.parametrize(
+    ("options", "background"),
+    [((), "fine"), (("--pixels", "off"), "coarse"), (("--pixels", "off", "--background", "fine"), "fine")],
+)
+def test_the_background_is_coarse_but_where_the_pixel_path_needs_it(
+    studio: Studio, tmp_path: Path, options: tuple[str, ...], background: str
+) -> None:
+    ended = studio.call("protect", "clip.mp4", "-o", tmp_path / "out.mp4", *PROTECT, *options, "--json")
+    assert ended.exit_code == 0
+    assert (ended.json["pixels"] == "off") == bool(options)
+    assert ended.json["background"] == background
+
+
 def test_in_a_pipe_protect_prints_one_line_and_no_progress(studio: Studio, tmp_path: Path) -> None:
     ended = studio.run("protect", "clip.mp4", "-o", tmp_path / "out.mp4", *PROTECT)
     assert ended.exit_code == 0
