@@ -19,9 +19,11 @@ from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.redraw import Redrawer
 from models.session import Array, Session, open_session
-from models.strength import Strength, background_octaves, strengthened
+from models.strength import Strength, background_octaves, keeps_colours, strengthened
 from models.tiles import TILE, TileDrawer
 
+GREY = 128
+"""A chroma sample without colour."""
 WHOLE_SHARE = 0.5
 """Share of tiles from which on drawing the whole picture is no slower."""
 
@@ -133,7 +135,7 @@ class Canvas:
             return planes
         fresh = Planes(*(plane.copy() for plane in planes))
         self._drawer.draw(fresh, hidden, tone)
-        return fresh
+        return self._coloured(fresh)
 
     def draw(self, gates: Array, thresholds: Array) -> Planes:
         """The loaded picture, drawn; freshly allocated."""
@@ -143,7 +145,7 @@ class Canvas:
         rebuilt = self._pyramid(join(half, *self.chroma[0]), gates[0, 1:], thresholds[0, 1:])
         rebuilt_half, *rebuilt_chroma = split(rebuilt)
         kept = self._finest.rebuild(luma, half, rebuilt_half, gates[0, 0], thresholds[0, 0])
-        return Planes(*self._redraw(kept[None, None], np.stack(rebuilt_chroma)[None]))
+        return self._coloured(Planes(*self._redraw(kept[None, None], np.stack(rebuilt_chroma)[None])))
 
     def draw_over(self, last: Planes, blocks: Mask, gates: Array, thresholds: Array) -> Planes:
         """``last`` with some 16x16 blocks drawn anew from the loaded picture; freshly allocated.
@@ -159,7 +161,14 @@ class Canvas:
             return pasted(last, self.draw(gates, thresholds), blocks)
         fresh = Planes(*(plane.copy() for plane in last))
         self._tiles(fresh, (self.luma[0, 0], self.chroma[0]), (gates[0], thresholds[0]), tiles, blocks)
-        return fresh
+        return self._coloured(fresh)
+
+    def _coloured(self, planes: Planes) -> Planes:
+        """``planes``, at the strongest setting all grey; written into them."""
+        if not keeps_colours(self._strength):
+            planes.cb.fill(GREY)
+            planes.cr.fill(GREY)
+        return planes
 
 
 def pasted(last: Planes, new: Planes, blocks: Mask) -> Planes:

@@ -66,6 +66,21 @@ def test_the_protector_draws_and_names_its_strength() -> None:
     np.testing.assert_array_equal(default.protect(frame).luma_hw, standard.protect(frame).luma_hw)
 
 
+@pytest.mark.parametrize("hold", [False, True])
+def test_only_the_strongest_leaves_no_colours(hold: bool) -> None:
+    rng = np.random.default_rng(1)
+    for index, strength in enumerate(Strength):
+        protector = load_protector(threads=1, hold=hold, strength=strength)
+        for picture in range(3):
+            planes = [
+                np.kron(rng.integers(60, 200, shape, dtype=np.uint8), np.ones((16, 16), np.uint8))
+                for shape in ((8, 12), (4, 6), (4, 6))
+            ]
+            drawn = protector.protect(ClearFrame(planes[0], planes[1], planes[2], 40_000 * picture))
+            greys = [(plane == 128).all() for plane in (drawn.cb_hw, drawn.cr_hw)]
+            assert greys == [index == 3] * 2
+
+
 def test_strengths_have_names_and_others_are_refused() -> None:
     assert [strength_named(name) for name in ("light", "standard", "strong", "maximum")] == list(Strength)
     with pytest.raises(UsageError, match="'utter'"):

@@ -43,7 +43,7 @@ Strengths = Annotated[
     typer.Option(
         "--strength",
         help="How much is destroyed: strong and maximum leave coarser cells of what must be hidden and less "
-        "detail elsewhere; light hides less than was measured.",
+        "detail elsewhere, maximum no colours; light hides less than was measured.",
     ),
 ]
 BackgroundName = Annotated[
