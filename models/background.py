@@ -21,6 +21,8 @@ SURE_SCORE = 0.08
 """From here on an object is left as it is; below, the background comes in by fractions of octaves."""
 REACH_SHARE, REACH_PX = 0.1, 8.0
 """What belongs to an object: this share of its longer side and so many pixels around its box."""
+BACKGROUND_CORING = 4
+"""Grey levels of detail that are removed of whatever loses an octave or more."""
 KEPT_FINDS = 2
 """In a video an object stays sharp until so many looks in a row have missed it."""
 
@@ -67,13 +69,20 @@ def floor_around(objects: FoundObjects, blocks_hw: tuple[int, int], octaves: int
     return np.asarray(levels * GATE_ONE, np.int16)
 
 
-def with_floor(gates: Array, floor: Floor | None) -> Array:
-    """``gates`` [1, bands, H/8, W/8], finest band first, at least as coarse as ``floor`` asks for."""
+def with_floor(gates: Array, thresholds: Array, floor: Floor | None) -> tuple[Array, Array]:
+    """Maps that are at least as coarse and as cored as ``floor`` asks for.
+
+    Args:
+        gates: [1, bands, H/8, W/8] in 0..GATE_ONE, finest band first.
+        thresholds: likewise, coring thresholds in grey levels.
+        floor: None leaves both as they are.
+    """
     if floor is None:
-        return gates
+        return gates, thresholds
     bands = GATE_ONE * np.arange(1, gates.shape[1] + 1, dtype=np.int16)
     most_open = np.clip(bands.reshape(1, -1, 1, 1) - floor, 0, GATE_ONE).astype(np.uint8)
-    return np.minimum(gates, most_open)
+    least_cored = (BACKGROUND_CORING * np.minimum(floor, GATE_ONE) // GATE_ONE).astype(np.uint8)
+    return np.minimum(gates, most_open), np.maximum(thresholds, least_cored)
 
 
 class BackgroundMemory:

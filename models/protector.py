@@ -116,8 +116,7 @@ class _Video:
         if self._finder is None:
             if self._looks.is_due(changing=True) or renew:
                 self._look(renew=renew)
-            gates, thresholds = self._looks.in_force
-            gates = with_floor(gates, self._background.in_force)
+            gates, thresholds = with_floor(*self._looks.in_force, self._background.in_force)
             return canvas.draw(gates, thresholds), gates
         blocks = self._finder.changed(canvas.luma[0, 0], canvas.chroma[0])
         renew = renew or self._is_stale(time_us)
@@ -126,7 +125,7 @@ class _Video:
         hidden, thresholds = self._looks.in_force
         hidden = hidden // GATE_STEP * GATE_STEP
         floor = self._background.in_force
-        gates = with_floor(hidden, floor)
+        gates, thresholds = with_floor(hidden, thresholds, floor)
         if self._last is None or self._gates is None or renew:
             blocks[:] = True
             self._renewed_us, self._num_held = time_us, 0
@@ -234,7 +233,7 @@ class Protector:
             canvas.load(frame)
             if self._video is None:
                 gates, thresholds, faces, floor = canvas.look()
-                gates = with_floor(gates, floor)
+                gates, thresholds = with_floor(gates, thresholds, floor)
                 planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, canvas.tone(faces))
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)

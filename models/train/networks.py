@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.background import BACKGROUND_CORING
+
 BANDS = 6
 """Detail bands; the coarsest picture left when all gates are shut has cells of 2**BANDS = 64 pixels."""
 
@@ -192,6 +194,7 @@ class Protected:
     chroma: Tensor
     coarseness: Tensor
     gates: Tensor
+    thresholds: Tensor
 
 
 class Generator(nn.Module):
@@ -211,11 +214,14 @@ class Generator(nn.Module):
         gates, thresholds = gates_of(logits)
         if floor is not None:
             gates = torch.minimum(gates, (_bands(gates.dtype) - floor).clamp(0, 1))
+            thresholds = torch.maximum(thresholds, BACKGROUND_CORING / 255 * floor.clamp(0, 1))
         kept_luma = gated_pyramid(luma, gates, thresholds)
         # Chroma at half size: its band k is luma's band k + 1.
         kept_chroma = gated_pyramid(chroma, gates[:, 1:], thresholds[:, 1:])
         drawn_luma, drawn_chroma = self.redraw(kept_luma, kept_chroma)
-        return Protected(drawn_luma.clamp(0, 1), drawn_chroma.clamp(0, 1), coarseness_of(logits), gates)
+        return Protected(
+            drawn_luma.clamp(0, 1), drawn_chroma.clamp(0, 1), coarseness_of(logits), gates, thresholds
+        )
 
 
 class PatchDiscriminator(nn.Module):

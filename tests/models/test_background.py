@@ -15,6 +15,7 @@ from base.errors import UsageError
 from base.frames import ClearFrame
 from models import Background, Strength, background_named, load_protector
 from models.background import (
+    BACKGROUND_CORING,
     KEPT_FINDS,
     REACH_PX,
     REACH_SHARE,
@@ -94,19 +95,25 @@ def test_boxes_may_lie_anywhere(boxes: list[tuple[float, float, float, float]], 
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_the_background_only_ever_shuts_gates(seed: int) -> None:
+def test_the_background_only_ever_shuts_gates_and_cores(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    gates = rng.integers(0, GATE_ONE + 1, (1, 6, 4, 5), dtype=np.uint8)
+    gates, thresholds = rng.integers(0, GATE_ONE + 1, (2, 1, 6, 4, 5), dtype=np.uint8)
     floor = rng.integers(0, 5 * GATE_ONE, (4, 5)).astype(np.int16)
-    assert (with_floor(gates, floor) <= gates).all()
+    shut, cored = with_floor(gates, thresholds, floor)
+    assert (shut <= gates).all()
+    assert (cored >= thresholds).all()
 
 
 def test_as_many_of_the_finest_bands_are_shut_as_octaves_are_lost() -> None:
-    opened = np.full((1, 6, 1, 3), GATE_ONE, np.uint8)
-    floor = np.array([[0, 3 * GATE_ONE, 3 * GATE_ONE // 2]], np.int16)
-    openness = with_floor(opened, floor)[0, :, 0].T / GATE_ONE
-    np.testing.assert_array_equal(openness, [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [0, 0.5, 1, 1, 1, 1]])
-    assert with_floor(opened, None) is opened
+    opened, uncored = np.full((1, 6, 1, 3), GATE_ONE, np.uint8), np.zeros((1, 6, 1, 3), np.uint8)
+    floor = np.array([[0, 3 * GATE_ONE, GATE_ONE // 2]], np.int16)
+    shut, cored = with_floor(opened, uncored, floor)
+    np.testing.assert_array_equal(
+        shut[0, :, 0].T / GATE_ONE, [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [0.5, 1, 1, 1, 1, 1]]
+    )
+    wanted = [0, BACKGROUND_CORING, BACKGROUND_CORING // 2]
+    np.testing.assert_array_equal(cored[0, :, 0], [wanted] * 6)
+    assert with_floor(opened, uncored, None) == (opened, uncored)
 
 
 def _look(*columns: int) -> Floor:

@@ -142,7 +142,7 @@ def test_a_backend_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_must_be_hidden_is_hidden_as_much_with_a_coarse_background() -> None:
-    fine = load_protector(threads=1, hold=True, refresh=2, background=Background.FINE)
+    fine = load_protector(threads=1, refresh=2, background=Background.FINE)  # as its looks say, nothing held
     coarse = load_protector(threads=1, hold=True, refresh=2)
     for step in range(12):
         frame = _with_box(_still(), 20 + 12 * step, step * 40_000)

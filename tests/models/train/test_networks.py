@@ -48,15 +48,20 @@ def test_integer_pyramid_agrees_with_the_network_within_rounding() -> None:
 def test_a_floor_shuts_in_training_what_it_shuts_in_the_camera() -> None:
     torch.manual_seed(1)
     generator = Generator().eval()
+    torch.nn.init.constant_(generator.gate_net.head.bias[1:], -3.0)
     rng = np.random.default_rng(3)
     floor = rng.integers(0, 5 * GATE_ONE, (8, 8)).astype(np.int16)
     luma, chroma = torch.rand(1, 1, 64, 64), torch.rand(1, 2, 32, 32)
     with torch.no_grad():
-        free = generator(luma, chroma).gates
-        got = generator(luma, chroma, torch.from_numpy(floor)[None, None].float() / GATE_ONE).gates
-    wanted = with_floor((free.numpy() * GATE_ONE).round().astype(np.uint8), floor)
-    assert np.abs(got.numpy() * GATE_ONE - wanted).max() <= 1
-    assert (got < free).any()
+        free = generator(luma, chroma)
+        got = generator(luma, chroma, torch.from_numpy(floor)[None, None].float() / GATE_ONE)
+    gates = (free.gates.numpy() * GATE_ONE).round().astype(np.uint8)
+    thresholds = (free.thresholds.numpy() * 255).round().astype(np.uint8)
+    shut, cored = with_floor(gates, thresholds, floor)
+    assert np.abs(got.gates.numpy() * GATE_ONE - shut).max() <= 1
+    assert np.abs(got.thresholds.numpy() * 255 - cored).max() <= 1
+    assert (got.gates < free.gates).any()
+    assert (got.thresholds > free.thresholds).any()
 
 
 def _answer_nothing_to_flat_pictures(redraw: Redraw) -> None:
