@@ -20,8 +20,10 @@ from models.small_picture import fitted_size, small_rgb
 CARD = "objects-v1.json"
 FINDER_GRAPH = "objects-v1-finder.onnx"
 
-LONGEST_SIDE = 416
-"""Pixels of the picture that the network sees: what it was trained for."""
+SHORTEST_LOOK, LONGEST_LOOK = 416, 640
+"""Pixels of the longer side that the network sees: 416 is what it was trained for."""
+LOOK_SHARE = 1 / 3
+"""In between, of the picture's: in 1080p people far away are too small at 416."""
 MIN_SCORE = 0.01
 """Below it nothing is taken for an object: doubt costs bits, a miss costs the object."""
 MAX_OBJECTS = 400
@@ -57,7 +59,7 @@ class ObjectFinder:
 
     def __init__(self, graph: bytes, height: int, width: int, threads: int) -> None:
         """``height`` and ``width`` of the luma plane."""
-        self._size_hw = fitted_size(height, width, LONGEST_SIDE)
+        self._size_hw = fitted_size(height, width, look_side(height, width))
         self._to_picture_xy = np.array([width / self._size_hw[1], height / self._size_hw[0]])
         self._session: Session = open_session(
             graph, (np.zeros((1, *self._size_hw, 3), np.uint8),), threads=threads
@@ -75,6 +77,11 @@ class ObjectFinder:
     def _find(self, seen_hwc: Array) -> FoundObjects:
         (answer,) = self._session.run(seen_hwc[None])
         return decode(answer[0], self._size_hw, self._to_picture_xy)
+
+
+def look_side(height: int, width: int) -> int:
+    """How long the longer side of what the network sees is, for a picture of that size."""
+    return round(min(max(LOOK_SHARE * max(height, width), SHORTEST_LOOK), LONGEST_LOOK))
 
 
 def decode(answer: Floats, size_hw: tuple[int, int], to_picture_xy: npt.NDArray[np.float64]) -> FoundObjects:

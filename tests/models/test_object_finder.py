@@ -18,6 +18,7 @@ from models.object_finder import (
     FoundObjects,
     ObjectFinder,
     decode,
+    look_side,
     read_object_finder,
 )
 
@@ -74,6 +75,14 @@ def test_an_rgb_picture_gives_what_the_cameras_planes_give(picture: av.VideoFram
 def test_nothing_is_found_in_a_grey_wall() -> None:
     wall = np.full((240, 320, 3), 120, np.uint8)
     assert (ObjectFinder(read_object_finder(), 240, 320, threads=1).in_rgb(wall).scores < 0.05).all()
+
+
+@pytest.mark.parametrize(
+    ("size_hw", "side"),
+    [((480, 640), 416), ((720, 1280), 427), ((1080, 1920), 640), ((1920, 1080), 640), ((2160, 3840), 640)],
+)
+def test_large_pictures_are_looked_at_in_more_detail(size_hw: tuple[int, int], side: int) -> None:
+    assert look_side(*size_hw) == side
 
 
 def _answer() -> npt.NDArray[np.float32]:
