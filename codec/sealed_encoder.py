@@ -26,7 +26,8 @@ from codec.pixel_formats import (
 )
 
 _LOG = logging.getLogger(__name__)
-_SVT_CALL_PRESET = 9
+FASTEST_AV1_PRESET = 8
+"""From 9 on SVT-AV1 (4.1) leaves out changes of flat pictures: a lamp that is lit for one picture is lost."""
 _MICROSECONDS = Fraction(1, 1_000_000)
 
 SealedCodec = Literal["av1", "hevc", "h264", "ffv1"]
@@ -67,19 +68,21 @@ def _hevc_options(crf: float, preset: str, threads: int) -> dict[str, str]:
 
 
 def _av1_options(crf: float, preset: str, threads: int) -> dict[str, str]:
-    # SVT-AV1 writes to stderr past libav's log, and reads this when an encoder opens.
-    os.environ.setdefault("SVT_LOG", "1")
-    # Its mode for calls leaves tools out; below these presets there is time for them.
-    calls = "rtc=1:" if not preset.isdecimal() or int(preset) >= _SVT_CALL_PRESET else ""
-    parameters = f"pred-struct=1:{calls}lookahead=0:scd=0:keyint=-1:lp={threads}"
-    return {"preset": preset, "crf": f"{crf:g}", "svtav1-params": parameters}
+    return _svt_options("pred-struct=1:lookahead=0", crf, preset, threads)
 
 
 def _unhurried_av1_options(crf: float, preset: str, threads: int) -> dict[str, str]:
+    # Pictures are coded out of order, in groups of 16, and up to 46 are held back; with less look-ahead 29,
+    # at up to a tenth more bits.
+    return _svt_options("pred-struct=2:hierarchical-levels=4:lookahead=16", crf, preset, threads)
+
+
+def _svt_options(order: str, crf: float, preset: str, threads: int) -> dict[str, str]:
+    if not preset.isdecimal() or int(preset) > FASTEST_AV1_PRESET:
+        message = f"sealed av1: preset: expected 0 to {FASTEST_AV1_PRESET}, got {preset!r}"
+        raise UsageError(message)
+    # SVT-AV1 writes to stderr past libav's log, and reads this when an encoder opens.
     os.environ.setdefault("SVT_LOG", "1")
-    # Pictures are coded out of order, in groups of 16; more levels or look-ahead hold back more of them (up
-    # to 45 instead of 29) for a hundredth of the bits.
-    order = "pred-struct=2:hierarchical-levels=4:lookahead=16"
     parameters = f"{order}:scd=0:keyint=-1:lp={threads}"
     return {"preset": preset, "crf": f"{crf:g}", "svtav1-params": parameters}
 
@@ -91,7 +94,7 @@ def _ffv1_options(_crf: float, _preset: str, _threads: int) -> dict[str, str]:
 _RECIPES: dict[SealedCodec, _Recipe] = {
     "h264": _Recipe("libx264", 20, "veryfast", _h264_options),
     "hevc": _Recipe("libx265", 22, "ultrafast", _hevc_options),
-    "av1": _Recipe("libsvtav1", 30, "10", _av1_options),
+    "av1": _Recipe("libsvtav1", 30, str(FASTEST_AV1_PRESET), _av1_options),
     "ffv1": _Recipe("ffv1", 0, "", _ffv1_options),
 }
 _UNHURRIED_AV1 = _Recipe("libsvtav1", 30, "6", _unhurried_av1_options)

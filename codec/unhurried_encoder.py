@@ -17,7 +17,7 @@ from codec.sealed_encoder import SealedEncoder
 
 
 class UnhurriedEncoder:
-    """One picture in, its packet up to 29 pictures later; all that went before come with a key frame."""
+    """One picture in, its packet up to 46 pictures later; all that went before come with a key frame."""
 
     def __init__(self, open_encoder: Callable[[], SealedEncoder]) -> None:
         """``open_encoder`` opens one with ``unhurried`` for every segment, always for the same pictures."""

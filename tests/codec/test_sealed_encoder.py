@@ -276,6 +276,33 @@ def test_unknown_mode_is_refused() -> None:
         open_sealed_encoder("copy", moving(0))
 
 
+def flat_bars(number: int, width: int = 320, height: int = 240) -> VideoFrame:
+    """A picture without noise, its number written in black and white bars."""
+    luma = np.full((height, width), 30, np.uint8)
+    for bit in range(7):
+        if number >> bit & 1:
+            luma[:, bit * width // 8 : (bit + 1) * width // 8] = 220
+    frame = VideoFrame.from_ndarray(np.repeat(luma[:, :, None], 3, 2), format="rgb24")
+    frame = frame.reformat(format="yuv420p")
+    frame.pts, frame.time_base = number, Fraction(1, 25)
+    return frame
+
+
+@pytest.mark.parametrize("mode", LOSSY)
+def test_what_is_seen_in_one_flat_picture_alone_is_not_left_out(mode: str) -> None:
+    encoder = open_sealed_encoder(mode, flat_bars(0), rate=25)
+    packets = [packet for n in range(60) for packet in encoder.encode(flat_bars(n), n % 50 == 0)]
+    for number, frame in enumerate(decode(encoder.stream, packets)):
+        error = samples(frame)[0].astype(int) - samples(flat_bars(number))[0]
+        assert abs(error).mean() < 5
+
+
+@pytest.mark.parametrize("preset", ["9", "10", "13", "fast", "-1"])
+def test_presets_of_av1_that_leave_out_changes_are_refused(preset: str) -> None:
+    with pytest.raises(UsageError, match=f"expected 0 to 8, got '{preset}'"):
+        open_sealed_encoder("av1", moving(0), preset=preset)
+
+
 @pytest.mark.parametrize("mode", ["h264", "hevc", "ffv1"])
 def test_only_av1_is_coded_out_of_order(mode: str) -> None:
     with pytest.raises(UsageError, match="only av1 can be coded out of order"):
