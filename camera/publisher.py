@@ -157,12 +157,11 @@ class Publisher:
         cut = starts or full or not opened.num_units or opened.layer.changes(captured)
         with self._meter.timed("seal_encode"):
             part = opened.layer.take(captured, cut=cut)
+        self._meter.count("sealed_bytes", part.num_bytes)
         if cut:
+            part = replace(part, lagging=self._catch_up(opened, part.lagging, closing=True))
             opened.segment_bytes = 0
-            lagging = self._catch_up(opened, part.lagging, closing=True)
             self._begin(opened)
-        else:
-            lagging = part.lagging
         opened.segment_bytes += part.num_bytes
         published = protected
         if opened.hider is not None:
@@ -175,7 +174,7 @@ class Publisher:
         picture = _Picture(unit, cut, late, packets)
         if opened.layer.lags:
             opened.waiting.append(picture)
-            self._catch_up(opened, lagging)
+            self._catch_up(opened, part.lagging)
         else:
             self._seal(opened, picture)
         if self.sub is not None:
@@ -189,7 +188,6 @@ class Publisher:
             )
         opened.num_units += 1
         self._meter.count("key_frames", int(cut))
-        self._meter.count("sealed_bytes", part.num_bytes)
 
     def finish(self, trailing: Sequence[SealedPacket] = ()) -> None:
         """Sign and publish the open segment, and that nothing follows it.
@@ -214,12 +212,18 @@ class Publisher:
     def _catch_up(
         self, opened: _Opened, lagging: tuple[SealedPacket, ...], *, closing: bool = False
     ) -> tuple[SealedPacket, ...]:
-        """Publish the pictures whose originals have come, with ``closing`` all; return what is left over."""
-        num_ready = len(opened.waiting) if closing else min(len(lagging), len(opened.waiting))
-        for index in range(num_ready):
+        """Publish the pictures whose originals have come, with ``closing`` all; return what is left over.
+
+        Raises:
+            MediaError: the encoder closed a segment and left out pictures.
+        """
+        if closing and len(lagging) < len(opened.waiting):
+            message = f"sealed layer: {len(opened.waiting)} pictures, {len(lagging)} packets"
+            raise MediaError(message)
+        num_ready = min(len(lagging), len(opened.waiting))
+        for packet in lagging[:num_ready]:
             picture = opened.waiting.popleft()
-            packets = (*picture.packets, *lagging[index : index + 1])
-            self._seal(opened, replace(picture, packets=packets))
+            self._seal(opened, replace(picture, packets=(*picture.packets, packet)))
         return lagging[num_ready:]
 
     def _seal(self, opened: _Opened, picture: _Picture) -> None:

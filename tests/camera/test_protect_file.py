@@ -9,6 +9,7 @@ import cv2
 import pytest
 
 from base.errors import MediaError, UsageError
+from camera.cutter import CutRules
 from camera.protect_file import ProtectedFile, protect_file
 from camera.publisher import CodingOptions
 from codec.container import read_access_units
@@ -155,6 +156,25 @@ def test_an_original_coded_out_of_order_still_rides_with_its_own_picture(tmp_pat
     # Cut inside the first segment: what was recorded up to there comes back.
     (cut,) = [open_segment(view, keys.identities) for view in read_segments(iter(stored[:20]))]
     assert [packet.pts for packet in cut.packets if packet.stream_index == 0][:20] == times[:20]
+
+
+def test_the_bytes_of_one_segment_do_not_cut_the_next(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=120)
+    keys = Keys()
+    cut = CutRules(max_bytes=2_000)  # fewer than a segment takes, more than a picture
+    protect_file(
+        clip,
+        tmp_path / "out.mp4",
+        protector=BlurProtector(),
+        camera_key=keys.camera,
+        epochs=keys.epochs,
+        coding=CodingOptions(sealed="av1", pixels="off", preset="ultrafast", cut=cut),
+    )
+    with read_access_units(tmp_path / "out.mp4") as units:
+        segments = [open_segment(view, keys.identities) for view in read_segments(units)]
+    counts = [len(segment.packets) for segment in segments]
+    assert sum(counts) == 120
+    assert min(counts) > 1
 
 
 def test_a_lossless_original_fits_through_a_file(tmp_path: Path) -> None:
