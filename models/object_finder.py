@@ -29,6 +29,7 @@ MIN_SCORE = 0.01
 MAX_OBJECTS = 400
 STRIDES = (8, 16, 32)
 _LARGEST_LOG_SIDE = 8.0
+_FARTHEST_PX = 1e6
 
 Floats = npt.NDArray[np.float32]
 
@@ -94,8 +95,8 @@ def decode(answer: Floats, size_hw: tuple[int, int], to_picture_xy: npt.NDArray[
         size_hw: of what the network saw.
         to_picture_xy: times this gives pixels of the picture.
     """
-    scores = answer[:, 4] * answer[:, 5]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = answer[:, 4] * answer[:, 5]
         chosen = np.flatnonzero((scores > MIN_SCORE) & np.isfinite(answer).all(1))
     chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_OBJECTS]
     anchors, strides = _anchors(size_hw)
@@ -103,6 +104,7 @@ def decode(answer: Floats, size_hw: tuple[int, int], to_picture_xy: npt.NDArray[
     middles = (values[:, :2] + anchors[chosen]) * strides[chosen]
     halves = np.exp(np.minimum(values[:, 2:4], _LARGEST_LOG_SIDE)) * strides[chosen] / 2
     boxes = np.hstack([(middles - halves) * to_picture_xy, (middles + halves) * to_picture_xy])
+    boxes = boxes.clip(-_FARTHEST_PX, _FARTHEST_PX)
     return FoundObjects(boxes.astype(np.float32), scores[chosen].clip(0, 1).astype(np.float32))
 
 

@@ -98,7 +98,8 @@ class _Video:
 
     def _look(self, *, renew: bool) -> None:
         find_faces = renew or self._faces.is_moving or self._num_looks % FIND_FACES_EVERY == 0
-        find_objects = renew or self._num_looks % FIND_OBJECTS_EVERY == 0
+        # Not together with faces, so that no picture takes much longer than the others.
+        find_objects = renew or self._background.in_force is None or self._num_looks % FIND_OBJECTS_EVERY == 1
         self._num_looks += 1
         look = self._canvas.look(find_faces=find_faces, find_objects=find_objects)
         self._looks.add(look.gates, look.thresholds)
@@ -137,7 +138,8 @@ class _Video:
             self._num_held += 1
             if blocks.any():
                 drawn = canvas.draw_over(self._last, blocks, gates, thresholds)
-                shown = blocks & (urgent | ~looks_alike(self._last, drawn, gates[0, 0]))
+                finest = np.maximum(gates[0, 0], self._gates[0, 0])  # what was sharp must not stay for long
+                shown = blocks & (urgent | ~looks_alike(self._last, drawn, finest))
                 self._last = pasted(self._last, drawn, shown)
                 cells = shown.repeat(2, 0).repeat(2, 1)
                 self._gates = np.where(cells, gates, self._gates)

@@ -13,8 +13,10 @@ import veilcam.assets
 from base.errors import MissingDependency, UsageError
 from base.frames import ClearFrame
 from models import Background, Protector, load_protector, read_card
+from models.canvas import Look
 from models.card import WEIGHTS, read_weights
 from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S, REDRAW_GRAPH
+from models.pyramid import GATE_ONE
 from models.session import BACKEND_VARIABLE
 
 STATE = "protector-v2.safetensors"
@@ -148,6 +150,29 @@ def test_what_must_be_hidden_is_hidden_as_much_with_a_coarse_background() -> Non
         frame = _with_box(_still(), 20 + 12 * step, step * 40_000)
         shut_at_least = fine.protect_with_map(frame)[1].gates
         assert (coarse.protect_with_map(frame)[1].gates <= shut_at_least).all()
+
+
+@pytest.mark.parametrize("contrast", [8, 12, 30])
+def test_faint_text_that_became_background_goes_when_it_goes(
+    contrast: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blank = np.full((128, 256), 100, np.uint8)
+    written = blank.copy()
+    cv2.putText(written, "KX51 ABC", (40, 75), cv2.FONT_HERSHEY_SIMPLEX, 1.2, 100 + contrast, 3)
+    chroma = np.full((64, 128), 128, np.uint8)
+    gates, floor = np.full((1, 6, 16, 32), GATE_ONE, np.uint8), np.zeros((16, 32), np.int16)
+    monkeypatch.setattr(
+        "models.canvas.Canvas.look", lambda *_, **__: Look(gates, np.zeros_like(gates), [], floor.copy())
+    )
+    held = load_protector(threads=1, hold=True)
+    for index in range(40):
+        if index == 5:
+            floor += 3 * GATE_ONE
+        drawn = held.protect(
+            ClearFrame(written if index < 25 else blank, chroma, chroma, 40_000 * index)
+        ).luma_hw
+    stroke = written > 100
+    assert abs(drawn[stroke].mean() - drawn[~stroke].mean()) < 2
 
 
 def test_between_two_looks_every_block_stays_as_coarse_as_its_neighbours_and_the_look_before() -> None:
