@@ -21,7 +21,13 @@ from tests.support.media import Keys, demuxed, make_clip
 
 
 def protect(
-    source: Path, target: Path, keys: Keys, sealed: str | None = None, *, pixels: str | None = None
+    source: Path,
+    target: Path,
+    keys: Keys,
+    sealed: str | None = None,
+    *,
+    pixels: str | None = None,
+    cut: CutRules | None = None,
 ) -> ProtectedFile:
     return protect_file(
         source,
@@ -29,7 +35,7 @@ def protect(
         protector=BlurProtector(),
         camera_key=keys.camera,
         epochs=keys.epochs,
-        coding=CodingOptions(sealed=sealed, pixels=pixels, preset="ultrafast"),
+        coding=CodingOptions(sealed=sealed, pixels=pixels, preset="ultrafast", cut=cut or CutRules()),
     )
 
 
@@ -161,15 +167,8 @@ def test_an_original_coded_out_of_order_still_rides_with_its_own_picture(tmp_pat
 def test_the_bytes_of_one_segment_do_not_cut_the_next(tmp_path: Path) -> None:
     clip = make_clip(tmp_path / "in.mp4", frames=120)
     keys = Keys()
-    cut = CutRules(max_bytes=2_000)  # fewer than a segment takes, more than a picture
-    protect_file(
-        clip,
-        tmp_path / "out.mp4",
-        protector=BlurProtector(),
-        camera_key=keys.camera,
-        epochs=keys.epochs,
-        coding=CodingOptions(sealed="av1", pixels="off", preset="ultrafast", cut=cut),
-    )
+    # Fewer bytes than a segment takes, more than a picture.
+    protect(clip, tmp_path / "out.mp4", keys, "av1", pixels="off", cut=CutRules(max_bytes=2_000))
     with read_access_units(tmp_path / "out.mp4") as units:
         segments = [open_segment(view, keys.identities) for view in read_segments(units)]
     counts = [len(segment.packets) for segment in segments]
