@@ -138,9 +138,14 @@ class _Video:
             self._num_held += 1
             if blocks.any():
                 drawn = canvas.draw_over(self._last, blocks, gates, thresholds)
-                finest = np.maximum(gates[0, 0], self._gates[0, 0])  # what was sharp must not stay for long
-                shown = blocks & (urgent | ~looks_alike(self._last, drawn, finest))
-                self._last = pasted(self._last, drawn, shown)
+                shown = blocks
+                if floor is not None:
+                    finest = np.maximum(
+                        gates[0, 0], self._gates[0, 0]
+                    )  # what was sharp must not stay for long
+                    shown = blocks & (urgent | ~looks_alike(self._last, drawn, finest))
+                    drawn = pasted(self._last, drawn, shown)
+                self._last = drawn
                 cells = shown.repeat(2, 0).repeat(2, 1)
                 self._gates = np.where(cells, gates, self._gates)
                 if self._floor is not None and floor is not None:
