@@ -19,6 +19,8 @@ from models.session import Array
 
 SURE_SCORE = 0.08
 """From here on an object is left as it is; below, the background comes in by fractions of octaves."""
+LARGE_SHARE, LARGE_SURE_SCORE, LARGE_MIN_SCORE = 0.5, 0.3, 0.1
+"""The same for boxes that cover so much of the picture: what the finder imagines is often as large as all."""
 REACH_SHARE, REACH_PX = 0.1, 8.0
 """What belongs to an object: this share of its longer side and so many pixels around its box."""
 BACKGROUND_CORING = 4
@@ -57,9 +59,8 @@ def background_named(name: str | None, *, pixels: bool) -> Background:
 def floor_around(objects: FoundObjects, blocks_hw: tuple[int, int], octaves: int) -> Floor:
     """The least coarseness of every block: none on objects, ``octaves`` (whole ones) far from any."""
     levels = np.full(blocks_hw, octaves, np.int16)
-    doubts = (SURE_SCORE - objects.scores) / (SURE_SCORE - MIN_SCORE)
-    allowed = np.round(octaves * np.clip(doubts, 0, 1)).astype(np.int16)
     boxes = objects.boxes_xyxy
+    allowed = np.round(octaves * _doubts(objects, blocks_hw)).astype(np.int16)
     reach = REACH_PX + REACH_SHARE * (boxes[:, 2:] - boxes[:, :2]).max(1, initial=0)
     first = np.floor((boxes[:, :2] - reach[:, None]) / 8).clip(0, max(blocks_hw)).astype(int)
     last = np.ceil((boxes[:, 2:] + reach[:, None]) / 8).clip(0, max(blocks_hw)).astype(int)
@@ -67,6 +68,16 @@ def floor_around(objects: FoundObjects, blocks_hw: tuple[int, int], octaves: int
         window = levels[top:bottom, left:right]
         np.minimum(window, level, out=window)
     return np.asarray(levels * GATE_ONE, np.int16)
+
+
+def _doubts(objects: FoundObjects, blocks_hw: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """How far each object is from being sure, 0..1."""
+    height, width = 8 * blocks_hw[0], 8 * blocks_hw[1]
+    inside = objects.boxes_xyxy.clip(0, [width, height, width, height])
+    is_large = (inside[:, 2:] - inside[:, :2]).clip(0).prod(1) > LARGE_SHARE * height * width
+    sure = np.where(is_large, LARGE_SURE_SCORE, SURE_SCORE)
+    least = np.where(is_large, LARGE_MIN_SCORE, MIN_SCORE)
+    return np.asarray(np.clip((sure - objects.scores) / (sure - least), 0, 1), np.float32)
 
 
 def with_floor(gates: Array, thresholds: Array, floor: Floor | None) -> tuple[Array, Array]:

@@ -78,6 +78,12 @@ def test_a_doubtful_object_is_made_coarse_by_as_much_as_it_is_doubted() -> None:
     assert levels == [4, 2, 0, 0]
 
 
+@pytest.mark.parametrize(("score", "octaves"), [(SURE_SCORE, 3), (0.2, 1.5), (0.3, 0), (0.9, 0)])
+def test_what_covers_most_of_the_picture_must_be_surer(score: float, octaves: float) -> None:
+    floor = floor_around(_found((-5, -5, 200, 155), score=score), BLOCKS_HW, 3)
+    assert floor[10, 10] / GATE_ONE == pytest.approx(octaves, abs=0.5)
+
+
 def test_of_objects_that_overlap_the_surest_counts() -> None:
     both = FoundObjects(
         np.array([(96, 80, 136, 120)] * 2, np.float32), np.array([0.9, MIN_SCORE], np.float32)
