@@ -153,8 +153,12 @@ def test_what_exists_is_kept_and_contradictions_are_refused(studio: Studio, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seen.mp4"]
 
 
-def test_a_clip_that_is_not_protected_is_protected_before_anything_is_sent(studio: Studio) -> None:
-    protected, clear = studio.folder / "protected.mp4", studio.folder / "clip.mp4"
+def test_a_clip_that_is_not_protected_is_protected_before_anything_is_sent(
+    studio: Studio, tmp_path: Path
+) -> None:
+    protected, clear = tmp_path / "protected.mp4", studio.folder / "clip.mp4"
+    keys = ("-r", "keys/custodian.recipient", "-c", "keys/gate.camera")
+    assert studio.call("protect", clear, "-o", protected, *keys, "--pixels", "off").exit_code == 0
     assert is_protected(protected)
     assert not is_protected(clear)
     (ours, _), (drawn, _) = next(protected_frames(protected)), next(protected_frames(clear))
