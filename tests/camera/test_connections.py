@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -53,7 +54,8 @@ async def test_half_a_header_is_closed_at_the_deadline_even_if_more_keeps_coming
             began_s = time.monotonic()
             writer.write(start)
             drip = asyncio.create_task(_drip(writer)) if start else None
-            await asyncio.wait_for(reader.read(), 5)
+            with contextlib.suppress(ConnectionResetError):  # closed while a byte was on its way
+                await asyncio.wait_for(reader.read(), 5)
             assert 0.4 < time.monotonic() - began_s < 3
             if drip is not None:
                 drip.cancel()
