@@ -14,10 +14,8 @@ from analytics.interface import DetectorConfig, Image, check_image
 from analytics.letterbox import Letterbox
 from analytics.suppression import suppress
 from base.errors import Malformed, UsageError
+from models.yolox_head import STRIDES, Grid, anchor_grid, boxes_of
 
-Grid = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]  # of anchor_grid
-
-STRIDES = (8, 16, 32)
 BOX_FIELDS = 5  # centre x, centre y, width, height, objectness
 _MAX_INPUT_SIDE = 4096
 FLOAT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
@@ -142,16 +140,6 @@ def found_in(
     return suppress(inside, config)
 
 
-def anchor_grid(input_wh: tuple[int, int]) -> Grid:
-    """Cell [anchors, 2] (x, y) and stride [anchors] of every anchor, stride by stride, row by row."""
-    cells, strides = [], []
-    for stride in STRIDES:
-        columns, rows = np.meshgrid(np.arange(input_wh[0] // stride), np.arange(input_wh[1] // stride))
-        cells.append(np.stack([columns.ravel(), rows.ravel()], 1))
-        strides.append(np.full(columns.size, stride))
-    return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
-
-
 def decode_head(
     raw: npt.NDArray[np.float32],
     grid_xy: npt.NDArray[np.float32],
@@ -161,13 +149,11 @@ def decode_head(
 ) -> Detections:
     """Boxes in pixels of the network input from the raw head [anchors, 5 + classes].
 
-    centre = (xy + cell) * stride, size = exp(wh) * stride, score = objectness * best class. Anchors below
-    ``min_score`` or with numbers that are not finite are left out.
+    score = objectness * best class. Anchors below ``min_score`` or with numbers that are not finite are left
+    out.
     """
     class_ids = raw[:, BOX_FIELDS:].argmax(1)
     scores = raw[:, 4] * raw[np.arange(len(raw)), BOX_FIELDS + class_ids]
     keep = (scores >= min_score) & np.isfinite(raw[:, :4]).all(1) & (raw[:, 2:4] < 20).all(1)
-    centre = (raw[keep, :2] + grid_xy[keep]) * stride[keep, None]
-    half = np.exp(raw[keep, 2:4]) * stride[keep, None] / 2
-    boxes = np.concatenate([centre - half, centre + half], 1)
+    boxes = boxes_of(raw[keep], grid_xy[keep], stride[keep])
     return Detections(boxes, np.clip(scores[keep], 0, 1), class_ids[keep], names)

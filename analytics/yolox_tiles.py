@@ -11,17 +11,9 @@ import numpy.typing as npt
 from analytics.detections import Detections
 from analytics.interface import DetectorConfig, Image, check_image
 from analytics.letterbox import Letterbox
-from analytics.yolox import (
-    BOX_FIELDS,
-    FLOAT_TYPES,
-    STRIDES,
-    Grid,
-    anchor_grid,
-    found_in,
-    names_of,
-    open_session,
-)
+from analytics.yolox import BOX_FIELDS, FLOAT_TYPES, found_in, names_of, open_session
 from base.errors import Malformed, MissingDependency, UsageError
+from models.yolox_head import STRIDES, Grid, anchor_grid
 
 MAX_SIDE = 4096  # pixels of the network's input, whatever the picture
 _PROBES_WH = ((64, 32), (96, 64))  # two sizes that tell whether the graph depends on the one it declares

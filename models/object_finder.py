@@ -16,6 +16,7 @@ import numpy.typing as npt
 from models.card import WEIGHTS, read_card, read_weights
 from models.session import Array, Session, open_session
 from models.small_picture import fitted_size, small_rgb
+from models.yolox_head import Grid, anchor_grid, boxes_of
 
 CARD = "objects-v1.json"
 FINDER_GRAPH = "objects-v1-finder.onnx"
@@ -27,7 +28,6 @@ LOOK_SHARE = 1 / 3
 MIN_SCORE = 0.01
 """Below it nothing is taken for an object: doubt costs bits, a miss costs the object."""
 MAX_OBJECTS = 400
-STRIDES = (8, 16, 32)
 _LARGEST_LOG_SIDE = 8.0
 _FARTHEST_PX = 1e6
 
@@ -61,6 +61,7 @@ class ObjectFinder:
     def __init__(self, graph: bytes, height: int, width: int, threads: int) -> None:
         """``height`` and ``width`` of the luma plane."""
         self._size_hw = fitted_size(height, width, look_side(height, width))
+        self._grid = anchor_grid(self._size_hw[::-1])
         self._to_picture_xy = np.array([width / self._size_hw[1], height / self._size_hw[0]])
         self._session: Session = open_session(
             graph, (np.zeros((1, *self._size_hw, 3), np.uint8),), threads=threads
@@ -77,7 +78,7 @@ class ObjectFinder:
 
     def _find(self, seen_hwc: Array) -> FoundObjects:
         (answer,) = self._session.run(seen_hwc[None])
-        return decode(answer[0], self._size_hw, self._to_picture_xy)
+        return decode(answer[0], self._grid, self._to_picture_xy)
 
 
 def look_side(height: int, width: int) -> int:
@@ -85,34 +86,22 @@ def look_side(height: int, width: int) -> int:
     return round(min(max(LOOK_SHARE * max(height, width), SHORTEST_LOOK), LONGEST_LOOK))
 
 
-def decode(answer: Floats, size_hw: tuple[int, int], to_picture_xy: npt.NDArray[np.float64]) -> FoundObjects:
+def decode(answer: Floats, grid: Grid, to_picture_xy: npt.NDArray[np.float64]) -> FoundObjects:
     """Boxes from the network's answer; every anchor that is sure enough gives one.
 
     Args:
-        answer: [n, 6], anchors of stride 8 row by row, then of 16 and 32: way to the middle in strides,
-            logarithm of width and height in strides, probability of an object and of its likeliest class
-            that is kept.
-        size_hw: of what the network saw.
+        answer: [n, 6]: way to the middle and logarithm of width and height in strides, probability of an
+            object and of its likeliest class that is kept.
+        grid: the anchors of what the network saw.
         to_picture_xy: times this gives pixels of the picture.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         scores = answer[:, 4] * answer[:, 5]
         chosen = np.flatnonzero((scores > MIN_SCORE) & np.isfinite(answer).all(1))
     chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_OBJECTS]
-    anchors, strides = _anchors(size_hw)
+    cells_xy, strides = grid
     values = answer[chosen].astype(np.float64)
-    middles = (values[:, :2] + anchors[chosen]) * strides[chosen]
-    halves = np.exp(np.minimum(values[:, 2:4], _LARGEST_LOG_SIDE)) * strides[chosen] / 2
-    boxes = np.hstack([(middles - halves) * to_picture_xy, (middles + halves) * to_picture_xy])
+    values[:, 2:4] = np.minimum(values[:, 2:4], _LARGEST_LOG_SIDE)
+    boxes = boxes_of(values, cells_xy[chosen], strides[chosen]) * np.tile(to_picture_xy, 2)
     boxes = boxes.clip(-_FARTHEST_PX, _FARTHEST_PX)
     return FoundObjects(boxes.astype(np.float32), scores[chosen].clip(0, 1).astype(np.float32))
-
-
-def _anchors(size_hw: tuple[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Column and row of every anchor [n, 2], and its stride [n, 1]."""
-    places, strides = [], []
-    for stride in STRIDES:
-        rows, columns = np.mgrid[: size_hw[0] // stride, : size_hw[1] // stride]
-        places.append(np.stack([columns.ravel(), rows.ravel()], 1))
-        strides.append(np.full((rows.size, 1), stride))
-    return np.concatenate(places), np.concatenate(strides)

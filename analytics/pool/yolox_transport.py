@@ -22,8 +22,9 @@ from analytics.oip.tensors import Tensor
 from analytics.pool.answer import Answer
 from analytics.pool.channel import Channel
 from analytics.pool.transport import Request, Served, model_name
-from analytics.yolox import BOX_FIELDS, STRIDES, anchor_grid, found_in, names_of
+from analytics.yolox import BOX_FIELDS, found_in, names_of
 from base.errors import Malformed, PeerError
+from models.yolox_head import STRIDES, anchor_grid
 
 MAX_SIDE = 4096
 MAX_FIXED_SIDE = 1536

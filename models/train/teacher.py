@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from onnx import numpy_helper
 from torch import Tensor
 
-STRIDES = (8, 16, 32)
+from models.yolox_head import STRIDES
 
 
 @dataclass(frozen=True, slots=True)

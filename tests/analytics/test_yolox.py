@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics import DetectorConfig, load_detector
-from analytics.yolox import YoloxDetector, anchor_grid, decode_head
+from analytics.yolox import YoloxDetector, decode_head
 from base.errors import FormatError, Malformed, UsageError
+from models.yolox_head import anchor_grid
 from tests.analytics.clips import ASSETS, TINY_YOLOX, red_square
 
 NAMES = ("a", "b", "c")

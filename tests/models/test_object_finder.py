@@ -14,18 +14,19 @@ import veilcam.assets
 from models.object_finder import (
     MAX_OBJECTS,
     MIN_SCORE,
-    STRIDES,
     FoundObjects,
     ObjectFinder,
     decode,
     look_side,
     read_object_finder,
 )
+from models.yolox_head import STRIDES, anchor_grid
 
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 SIZE_HW = (96, 128)
 NO_SCALE = np.ones(2)
 NUM_ANCHORS = sum((SIZE_HW[0] // stride) * (SIZE_HW[1] // stride) for stride in STRIDES)
+GRID = anchor_grid(SIZE_HW[::-1])
 
 # Drawn round them by hand in the sample's first picture: three people and a van.
 BY_HAND_XYXY = np.array(
@@ -94,7 +95,7 @@ def test_a_box_is_read_as_the_paper_writes_it() -> None:
     first_of_16 = (SIZE_HW[0] // 8) * (SIZE_HW[1] // 8)
     row, column = 2, 5
     answer[first_of_16 + row * (SIZE_HW[1] // 16) + column] = (0.5, 0.25, np.log(2), np.log(3), 0.9, 0.5)
-    found = decode(answer, SIZE_HW, np.array([2.0, 3.0]))
+    found = decode(answer, GRID, np.array([2.0, 3.0]))
     # Middle (5.5, 2.25) strides, size 2 by 3 strides of 16, then pixels of the picture.
     wanted = [(5.5 - 1) * 16 * 2, (2.25 - 1.5) * 16 * 3, (5.5 + 1) * 16 * 2, (2.25 + 1.5) * 16 * 3]
     np.testing.assert_allclose(found.boxes_xyxy, [wanted], rtol=1e-6)
@@ -110,7 +111,7 @@ def test_whatever_a_network_answers_gives_at_most_so_many_finite_boxes(
     answer: npt.NDArray[np.float32],
 ) -> None:
     with np.errstate(all="ignore"):
-        found = decode(answer, SIZE_HW, NO_SCALE)
+        found = decode(answer, GRID, NO_SCALE)
     assert len(found.scores) == len(found.boxes_xyxy) <= MAX_OBJECTS
     assert ((found.scores >= MIN_SCORE) & (found.scores <= 1)).all()
     assert (found.boxes_xyxy[:, 2:] >= found.boxes_xyxy[:, :2]).all() or not np.isfinite(answer).all()
@@ -122,4 +123,4 @@ def test_the_surest_are_kept_when_there_are_too_many() -> None:
     answer[:, 4] = 1
     answer[:, 5] = np.linspace(0.02, 0.9, NUM_ANCHORS)
     wanted = min(MAX_OBJECTS, NUM_ANCHORS)
-    np.testing.assert_allclose(decode(answer, SIZE_HW, NO_SCALE).scores, answer[::-1, 5][:wanted], rtol=1e-6)
+    np.testing.assert_allclose(decode(answer, GRID, NO_SCALE).scores, answer[::-1, 5][:wanted], rtol=1e-6)

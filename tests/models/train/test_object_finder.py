@@ -12,8 +12,9 @@ import onnxruntime  # noqa: E402
 
 from base.errors import UsageError  # noqa: E402
 from models.card import read_card, read_weights  # noqa: E402
-from models.object_finder import CARD, FINDER_GRAPH, STRIDES, ObjectFinder, read_object_finder  # noqa: E402
+from models.object_finder import CARD, FINDER_GRAPH, ObjectFinder, read_object_finder  # noqa: E402
 from models.train.object_finder import NUM_KEPT, converted, main  # noqa: E402
+from models.yolox_head import STRIDES  # noqa: E402
 
 
 def published(num_values: int = 85) -> bytes:

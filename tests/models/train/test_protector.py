@@ -18,7 +18,8 @@ from models.train.networks import BANDS, Generator  # noqa: E402
 from models.train.protector import ProtectorTrainer, ProtectorTraining, start_from  # noqa: E402
 from models.train.samples import Sample, prepare  # noqa: E402
 from models.train.targets import Kind, Region, flat_cartoon  # noqa: E402
-from models.train.teacher import STRIDES, Opinion, anchor_weights, disagreement  # noqa: E402
+from models.train.teacher import Opinion, anchor_weights, disagreement  # noqa: E402
+from models.yolox_head import STRIDES  # noqa: E402
 
 if TYPE_CHECKING:
     from torch import Tensor
