@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -70,7 +71,8 @@ def prepare(folders: list[Path], face_model: Path, cache: Path) -> Iterator[Samp
     A text file beside a picture in the OpenALPR layout (file, x, y, width, height, text;
     tab-separated, pixels) adds licence plates.
     """
-    finder, objects = FaceFinder(face_model), read_object_finder()
+    finder = FaceFinder(face_model)
+    find_objects = functools.cache(functools.partial(ObjectFinder, read_object_finder(), threads=1))
     cache.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         if not folder.exists():
@@ -79,8 +81,7 @@ def prepare(folders: list[Path], face_model: Path, cache: Path) -> Iterator[Samp
             for index, picture in enumerate(_pictures_of(path)):
                 sample = _cached(cache, path, index, picture, finder)
                 height, width = sample.clear.shape[:2]
-                found = ObjectFinder(objects, height, width, threads=1).in_rgb(sample.clear)
-                yield replace(sample, objects=found)
+                yield replace(sample, objects=find_objects(height, width).in_rgb(sample.clear))
 
 
 def _pictures_of(path: Path) -> Iterator[Image]:
