@@ -328,9 +328,8 @@ class _Opened:
     hider: PixelHider | None = None
     num_units: int = 0
     segment_bytes: int = 0
-    waiting: deque[_Picture] = field(
-        default_factory=deque
-    )  # for their originals; as many as the encoder holds
+    # For their originals; as many as the encoder holds.
+    waiting: deque[_Picture] = field(default_factory=deque)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,9 +140,8 @@ class _Video:
                 drawn = canvas.draw_over(self._last, blocks, gates, thresholds)
                 shown = blocks
                 if floor is not None:
-                    finest = np.maximum(
-                        gates[0, 0], self._gates[0, 0]
-                    )  # what was sharp must not stay for long
+                    # What was sharp must not stay for long.
+                    finest = np.maximum(gates[0, 0], self._gates[0, 0])
                     shown = blocks & (urgent | ~looks_alike(self._last, drawn, finest))
                     drawn = pasted(self._last, drawn, shown)
                 self._last = drawn
