@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import veilcam.assets
 from base.errors import UsageError
 from base.frames import ClearFrame
+from evaluation.pictures import from_video_frame
 from models import Background, Strength, background_named, load_protector
 from models.background import (
     BACKGROUND_CORING,
@@ -39,19 +40,9 @@ def _found(*boxes: tuple[float, float, float, float], score: float = 0.9) -> Fou
     return FoundObjects(np.array(boxes, np.float32), np.full(len(boxes), score, np.float32))
 
 
-def _sample(first: int = 0, count: int = 1) -> list[ClearFrame]:
-    frames = []
+def _scene() -> ClearFrame:
     with av.open(str(SAMPLE)) as container:
-        for index, picture in enumerate(container.decode(video=0)):
-            if index >= first:
-                size, half = picture.height * picture.width, (picture.height // 2, picture.width // 2)
-                planes = np.asarray(picture.to_ndarray(format="yuv420p"), np.uint8).ravel()
-                cb, cr = planes[size:].reshape(2, *half)
-                luma = planes[:size].reshape(picture.height, picture.width)
-                frames.append(ClearFrame(luma, cb, cr, index * 100_000))
-            if len(frames) == count:
-                break
-    return frames
+        return from_video_frame(next(container.decode(container.streams.video[0])))
 
 
 def test_where_nothing_is_all_octaves_are_lost() -> None:
@@ -177,7 +168,7 @@ def _detail(luma: npt.NDArray[np.uint8]) -> float:
 
 
 def test_people_stay_as_they_were_and_the_grass_becomes_coarse() -> None:
-    (frame,) = _sample()
+    frame = _scene()
     fine, coarse = (
         load_protector(threads=1, background=background).protect_with_map(frame)
         for background in (Background.FINE, Background.COARSE)
@@ -191,13 +182,13 @@ def test_people_stay_as_they_were_and_the_grass_becomes_coarse() -> None:
 
 @pytest.mark.parametrize("strength", list(Strength))
 def test_a_strength_says_how_coarse(strength: Strength) -> None:
-    (frame,) = _sample()
+    frame = _scene()
     _, gates = load_protector(threads=1, strength=strength).protect_with_map(frame)
     assert gates.cell_size()[520 // 8, 300 // 8] >= 2 ** background_octaves(strength)
 
 
 def test_a_person_that_comes_into_a_held_background_is_soon_as_sharp_as_if_all_were() -> None:
-    (scene,) = _sample()
+    scene = _scene()
     empty = scene.luma_hw.copy()
     empty[290:430, 664:724] = scene.luma_hw[430:570, 560:620]  # grass over the man
     fine, coarse = (

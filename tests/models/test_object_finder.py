@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import veilcam.assets
+from evaluation.pictures import from_video_frame
 from models.object_finder import (
     MAX_OBJECTS,
     MIN_SCORE,
@@ -50,12 +51,9 @@ def picture() -> av.VideoFrame:
 
 
 def _found_in_planes(picture: av.VideoFrame) -> FoundObjects:
-    height, width = picture.height, picture.width
-    planes = np.asarray(picture.to_ndarray(format="yuv420p"), np.uint8).ravel()
-    size, half = height * width, (height // 2, width // 2)
-    luma = planes[:size].reshape(height, width)
-    cb, cr = planes[size:].reshape(2, *half)
-    return ObjectFinder(read_object_finder(), height, width, threads=1)(luma, cb, cr)
+    frame = from_video_frame(picture)
+    finder = ObjectFinder(read_object_finder(), frame.height, frame.width, threads=1)
+    return finder(frame.luma_hw, frame.cb_hw, frame.cr_hw)
 
 
 def test_people_and_cars_of_a_real_picture_are_found(picture: av.VideoFrame) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +13,9 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 pytest.importorskip("onnx", reason="needs the train extra")
 
 from base.errors import UsageError  # noqa: E402
-from models.object_finder import FoundObjects  # noqa: E402
-from models.train.augment import Cropper  # noqa: E402
+from models.changes import Mask  # noqa: E402
+from models.object_finder import NO_OBJECTS, FoundObjects  # noqa: E402
+from models.train.augment import Crop, Cropper  # noqa: E402
 from models.train.export import export_protector  # noqa: E402
 from models.train.networks import BANDS, Generator  # noqa: E402
 from models.train.protector import ProtectorTrainer, ProtectorTraining, start_from  # noqa: E402
@@ -98,19 +101,21 @@ def test_plates_listed_beside_a_picture_become_regions(settings: ProtectorTraini
     np.testing.assert_array_equal(cached[0].cartoon, samples[0].cartoon)
 
 
-def test_crops_carry_their_regions_through_scaling_and_flipping() -> None:
-    import random  # noqa: PLC0415
-
+def _crops_with_red(regions: list[Region], found: FoundObjects) -> Iterator[tuple[Crop, Mask]]:
+    """Crops of a grey picture with a red square at 200, 100 of 60 pixels, and where they are red."""
     clear = np.full((300, 400, 3), 90, np.uint8)
-    clear[100:160, 200:260] = [255, 0, 0]  # red, where the plate is
-    sample = Sample("x", clear, flat_cartoon(clear), [Region(Kind.PLATE, 200, 100, 60, 60)])
+    clear[100:160, 200:260] = [255, 0, 0]
+    sample = Sample("x", clear, flat_cartoon(clear), regions, found)
     cropper = Cropper([sample], [], size=192, bands=BANDS, rng=random.Random(4))
-    seen = 0
     for _ in range(40):
         crop = cropper.draw()
-        if crop.pasted.any():  # text may cover it
-            continue
-        red = (crop.clear[..., 0].astype(int) - crop.clear[..., 1]) > 90
+        if not crop.pasted.any():  # text may cover it
+            yield crop, np.asarray(crop.clear[..., 0].astype(int) - crop.clear[..., 1] > 90)
+
+
+def test_crops_carry_their_regions_through_scaling_and_flipping() -> None:
+    seen = 0
+    for crop, red in _crops_with_red([Region(Kind.PLATE, 200, 100, 60, 60)], NO_OBJECTS):
         if red.sum() > 400:
             seen += 1
             assert crop.sensitive[red].mean() > 0.9
@@ -118,19 +123,9 @@ def test_crops_carry_their_regions_through_scaling_and_flipping() -> None:
 
 
 def test_crops_carry_their_objects_through_scaling_and_flipping() -> None:
-    import random  # noqa: PLC0415
-
-    clear = np.full((300, 400, 3), 90, np.uint8)
-    clear[100:160, 200:260] = [255, 0, 0]  # red, where the object is
     found = FoundObjects(np.array([[200, 100, 260, 160]], np.float32), np.array([0.9], np.float32))
-    sample = Sample("x", clear, flat_cartoon(clear), [], found)
-    cropper = Cropper([sample], [], size=192, bands=BANDS, rng=random.Random(4))
     seen = 0
-    for _ in range(40):
-        crop = cropper.draw()
-        if crop.pasted.any():  # text may cover it
-            continue
-        red = (crop.clear[..., 0].astype(int) - crop.clear[..., 1]) > 90
+    for crop, red in _crops_with_red([], found):
         blocks = red.reshape(24, 8, 24, 8).mean((1, 3)) > 0.5
         if blocks.any():
             seen += 1
