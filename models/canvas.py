@@ -17,7 +17,6 @@ from models.face_finder import FaceFinder
 from models.object_finder import ObjectFinder
 from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
-from models.redraw import Redrawer
 from models.session import Array, Session, open_session
 from models.strength import Strength, background_octaves, keeps_colours, strengthened
 from models.tiles import TILE, TileDrawer
@@ -37,10 +36,9 @@ class Planes(NamedTuple):
 
 
 class Graphs(NamedTuple):
-    """The networks as ONNX."""
+    """The networks as ONNX, and the face that is drawn."""
 
     gates: bytes
-    redraw: bytes
     face: DrawnFace
     objects: bytes | None = None  # for ObjectFinder; without it the background stays fine
     int8_gates: bytes | None = None  # the gate network in 8-bit integers
@@ -83,8 +81,7 @@ class Canvas:
         self.gate_net: Session = open_session(
             graphs.gates, (self.luma, self.chroma), threads=threads, int8=graphs.int8_gates
         )
-        self._redraw = Redrawer(graphs.redraw, (self.luma, self.chroma), threads)
-        self._tiles = TileDrawer(*padded, card.bands, self._redraw)
+        self._tiles = TileDrawer(*padded, card.bands)
         self._faces = FaceFinder(graphs.face.finder, height, width, threads)
         self._objects = ObjectFinder(graphs.objects, height, width, threads) if graphs.objects else None
         self._drawer = FaceDrawer(graphs.face.picture)
@@ -145,12 +142,12 @@ class Canvas:
         rebuilt = self._pyramid(join(half, *self.chroma[0]), gates[0, 1:], thresholds[0, 1:])
         rebuilt_half, *rebuilt_chroma = split(rebuilt)
         kept = self._finest.rebuild(luma, half, rebuilt_half, gates[0, 0], thresholds[0, 0])
-        return self._coloured(Planes(*self._redraw(kept[None, None], np.stack(rebuilt_chroma)[None])))
+        return self._coloured(Planes(kept.copy(), *rebuilt_chroma))
 
     def draw_over(self, last: Planes, blocks: Mask, gates: Array, thresholds: Array) -> Planes:
         """``last`` with some 16x16 blocks drawn anew from the loaded picture; freshly allocated.
 
-        The new blocks are those of :meth:`draw`, but for the outermost four pixels of the padded picture.
+        The new blocks are those of :meth:`draw`.
         """
         share = TILE // BLOCK
         rows, columns = blocks.shape

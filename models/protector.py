@@ -26,10 +26,9 @@ from models.pyramid import GATE_ONE
 from models.session import Array
 from models.strength import Strength
 
-CARD = "protector-v2.json"
-GATES_GRAPH = "protector-v2-gates.onnx"
-GATES_INT8_GRAPH = "protector-v2-gates-int8.onnx"
-REDRAW_GRAPH = "protector-v2-redraw.onnx"
+CARD = "protector-v3.json"
+GATES_GRAPH = "protector-v3-gates.onnx"
+GATES_INT8_GRAPH = "protector-v3-gates-int8.onnx"
 
 GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
@@ -299,7 +298,6 @@ def load_protector(
     has_int8 = GATES_INT8_GRAPH in card.files
     graphs = Graphs(
         read_weights(card, GATES_GRAPH, folder),
-        read_weights(card, REDRAW_GRAPH, folder),
         read_drawn_face(folder),
         read_object_finder(folder) if background is Background.COARSE else None,
         read_weights(card, GATES_INT8_GRAPH, folder) if has_int8 else None,

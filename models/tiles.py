@@ -1,10 +1,9 @@
 """Drawing a few 64x64 tiles instead of the whole picture, with the same result.
 
 The coarse pyramid levels look far around and cost little: they are rebuilt for the whole picture. The
-levels of full and half resolution look two of their pixels around and cost nine tenths: they and the
-redraw network work on the changed tiles only, each with a halo, stacked to one tall picture so that the
-number of calls does not grow with the tiles. What a tile sees of its neighbour in the stack stays inside
-the halo.
+levels of full and half resolution look two of their pixels around and cost nine tenths: they work on the
+changed tiles only, each with a halo, stacked to one tall picture so that the number of calls does not grow
+with the tiles. What a tile sees of its neighbour in the stack stays inside the halo.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ import numpy.typing as npt
 
 from models.changes import BLOCK, Mask
 from models.pyramid import GatedPyramid, Level, join, pool, split
-from models.redraw import Redrawer
 from models.session import Array
 
 TILE = 64
 """Side of a tile in luma pixels."""
 HALO = 8
-"""Luma pixels around a tile: one redraw cell beyond those that the bilinear steps spoil."""
+"""Luma pixels around a tile: one gate, more than the bilinear steps spoil."""
 _GATE_SIDE = 8  # luma pixels per gate
 _Index = npt.NDArray[np.intp]
 
@@ -31,13 +29,12 @@ _Index = npt.NDArray[np.intp]
 class TileDrawer:
     """Draws tiles of pictures of one size. Not for two threads at once."""
 
-    def __init__(self, height: int, width: int, bands: int, redraw: Redrawer) -> None:
+    def __init__(self, height: int, width: int, bands: int) -> None:
         """Height and width in luma pixels, multiples of 64; ``bands`` of luma."""
         self._half = np.empty((height // 2, width // 2), np.uint8)
         self._quarter = np.empty((height // 4, width // 4, 3), np.uint8)
         self._coarse = GatedPyramid(height // 4, width // 4, bands - 2, channels=3)
         self._levels: tuple[int, Level, Level] | None = None  # for a number of tiles
-        self._redraw = redraw
 
     def __call__(
         self,
@@ -72,8 +69,7 @@ class TileDrawer:
         rebuilt_half, *kept_chroma = split(level.rebuild(middle, *low, gates1, cores1))
         fine = _gather(luma, places, TILE)
         kept_luma = fine_level.rebuild(fine, split(middle)[0], rebuilt_half, gates0, cores0)
-        drawn = self._redraw(kept_luma[None, None], np.stack(kept_chroma)[None])
-        for plane, new in zip(over, drawn, strict=True):
+        for plane, new in zip(over, (kept_luma, *kept_chroma), strict=True):
             _scatter(plane, new, found, blocks)
 
     def _levels_for(self, num: int) -> tuple[Level, Level]:

@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     protector = parts.add_parser("protector", help="the network that draws the protected picture", **options)
     _add(protector, "--cartoons", "frames of the style to imitate", type=Path, required=True)
     _add(protector, "--teacher", "YOLOX ONNX whose detections must survive", type=Path, required=True)
-    _add(protector, "--start", "protector-v2.safetensors to go on from", type=Path)
+    _add(protector, "--start", "protector-v3.safetensors to go on from", type=Path)
     _add_common(protector, batch=4)
     pixels = parts.add_parser("pixels", help="the networks that hide the original in the picture", **options)
     _add(pixels, "--setting", "which of them", choices=sorted(SETTINGS), required=True)

@@ -1,4 +1,4 @@
-"""Trained generator to what the run-time loads: two ONNX graphs, safetensors and a card with hashes."""
+"""Trained generator to what the run-time loads: an ONNX graph, safetensors and a card with hashes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import io
 import warnings
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors.torch import save as save_safetensors
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.pyramid import GATE_ONE
 from models.train.carded import halved, write_carded
-from models.train.networks import BANDS, SIZE_MULTIPLE, GateNet, Generator, Redraw, gates_of
+from models.train.networks import BANDS, SIZE_MULTIPLE, GateNet, Generator, gates_of
 
 _OPSET = 17
 
@@ -35,26 +35,7 @@ class GatesGraph(nn.Module):
         return _to_bytes(gates * GATE_ONE), _to_bytes(thresholds * 255)
 
 
-class RedrawGraph(nn.Module):
-    """uint8 planes of the gated picture -> what to add to them, by phase, in plane units.
-
-    [1, 24, H/4, W/4] int8: 16 luma phases (row by row), then 4 phases of cb, then 4 of cr.
-    """
-
-    def __init__(self, net: Redraw) -> None:
-        super().__init__()
-        self.net = _taking_bytes(net)
-
-    def forward(self, luma: Tensor, chroma: Tensor) -> Tensor:
-        """Luma [1, 1, H, W], chroma [1, 2, H/2, W/2]."""
-        change = self.net.change(luma.float() - 127.5, chroma.float() - 127.5)
-        return torch.round(change * 255).to(torch.int8)
-
-
-N = TypeVar("N", GateNet, Redraw)
-
-
-def _taking_bytes(net: N) -> N:
+def _taking_bytes(net: GateNet) -> GateNet:
     """A copy whose stems expect samples of 0..255 less 127.5, which saves a pass over the picture."""
     copied = copy.deepcopy(net)
     with torch.no_grad():
@@ -99,10 +80,10 @@ def export_protector(
     folder: Path,
     described: dict[str, Any],
     *,
-    name: str = "protector-v2",
+    name: str = "protector-v3",
     margin: float = 0.0,
 ) -> None:
-    """Write graphs, safetensors and card to ``folder``; ``described`` goes on the card as it is.
+    """Write graph, safetensors and card to ``folder``; ``described`` goes on the card as it is.
 
     ``margin`` is how many octaves coarser than the network asks sensitive blocks become: privacy
     against utility, after training. Expected keys of ``described``: ``training`` (settings,
@@ -111,11 +92,10 @@ def export_protector(
     generator = generator.eval().to(memory_format=torch.contiguous_format)
     state = {key: value for key, value in generator.state_dict().items() if value.is_floating_point()}
     tensors = {key: value.detach().half().contiguous() for key, value in state.items()}
-    # Graphs and safetensors hold the very same numbers.
+    # Graph and safetensors hold the very same numbers.
     generator.load_state_dict({key: value.float() for key, value in tensors.items()}, strict=False)
     files = {
         f"{name}-gates.onnx": _onnx(GatesGraph(generator.gate_net, margin), ["gates", "thresholds"]),
-        f"{name}-redraw.onnx": _onnx(RedrawGraph(generator.redraw), ["change"]),
         f"{name}.safetensors": save_safetensors(tensors),
     }
     network = {

@@ -3,10 +3,9 @@
 The generator works on planar 4:2:0 video as cameras deliver and codecs want it. A small
 U-net looks at the frame and predicts, per 8x8 block, how coarse it has to become (the binary
 logarithm of the smallest cell that may remain) and a coring threshold for each band of a
-Laplacian pyramid. The coarseness shuts the gates of all finer bands; the frame is rebuilt from
-what the gates let through, and a small redraw network, which sees nothing but that, turns it
-into a cartoon. Detail behind a shut gate is gone by construction, so the gate map is an
-auditable map of what was destroyed.
+Laplacian pyramid. The coarseness shuts the gates of all finer bands, the thresholds flatten what
+passes to a cartoon, and the frame is rebuilt from that. Detail behind a shut gate is gone by
+construction, so the gate map is an auditable map of what was destroyed.
 """
 
 from __future__ import annotations
@@ -159,33 +158,6 @@ def gated_pyramid(plane: Tensor, gates: Tensor, thresholds: Tensor) -> Tensor:
     return rebuilt
 
 
-class Redraw(nn.Module):
-    """Redraws what the gates left as a cartoon; has no other input, so it cannot leak more."""
-
-    REACH = 0.2
-    """Largest change of a sample, of 1."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.luma_stem = nn.Conv2d(1, width, 4, 4)
-        self.chroma_stem = nn.Conv2d(2, width, 2, 2, bias=False)
-        self.body = nn.Sequential(conv(width, width), nn.ReLU())
-        # One output channel per phase of a 4x4 luma cell, then of the 2x2 cells of cb and of cr.
-        self.tail = conv(width, 24, 1)
-        nn.init.normal_(self.tail.weight, std=1e-3)
-        nn.init.zeros_(self.tail.bias)
-
-    def forward(self, luma: Tensor, chroma: Tensor) -> tuple[Tensor, Tensor]:
-        """Same shapes and range as the inputs: luma [B, 1, H, W], chroma [B, 2, H/2, W/2]."""
-        change = self.change(luma - 0.5, chroma - 0.5)
-        return luma + F.pixel_shuffle(change[:, :16], 4), chroma + F.pixel_shuffle(change[:, 16:], 2)
-
-    def change(self, luma: Tensor, chroma: Tensor) -> Tensor:
-        """Planes around zero -> what to add, by phase: [B, 24, H/4, W/4], within REACH."""
-        features = self.body(F.relu(self.luma_stem(luma) + self.chroma_stem(chroma)))
-        return F.hardtanh(self.tail(features), -self.REACH, self.REACH)
-
-
 @dataclass(frozen=True, slots=True)
 class Protected:
     """What the generator gives: planes in 0..1 and the maps that led to them."""
@@ -200,10 +172,9 @@ class Protected:
 class Generator(nn.Module):
     """Clear planes to protected planes."""
 
-    def __init__(self, widths: tuple[int, int, int, int] = (24, 48, 64, 64), redraw: int = 16) -> None:
+    def __init__(self, widths: tuple[int, int, int, int] = (24, 48, 64, 64)) -> None:
         super().__init__()
         self.gate_net = GateNet(widths)
-        self.redraw = Redraw(redraw)
 
     def forward(self, luma: Tensor, chroma: Tensor, floor: Tensor | None = None) -> Protected:
         """Luma [B, 1, H, W], chroma [B, 2, H/2, W/2], both in 0..1; H, W multiples of SIZE_MULTIPLE.
@@ -218,9 +189,8 @@ class Generator(nn.Module):
         kept_luma = gated_pyramid(luma, gates, thresholds)
         # Chroma at half size: its band k is luma's band k + 1.
         kept_chroma = gated_pyramid(chroma, gates[:, 1:], thresholds[:, 1:])
-        drawn_luma, drawn_chroma = self.redraw(kept_luma, kept_chroma)
         return Protected(
-            drawn_luma.clamp(0, 1), drawn_chroma.clamp(0, 1), coarseness_of(logits), gates, thresholds
+            kept_luma.clamp(0, 1), kept_chroma.clamp(0, 1), coarseness_of(logits), gates, thresholds
         )
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from models.card import WEIGHTS, read_card, read_weights
 from models.choice import MAX_ENTRIES, cache_file, choice_key, remember, remembered
-from models.protector import CARD, REDRAW_GRAPH
+from models.protector import CARD, GATES_GRAPH
 from models.session import BACKEND_VARIABLE, open_session
 
-GRAPH = read_weights(read_card(WEIGHTS / CARD), REDRAW_GRAPH)
+GRAPH = read_weights(read_card(WEIGHTS / CARD), GATES_GRAPH)
 INPUTS = (np.zeros((1, 1, 64, 64), np.uint8), np.zeros((1, 2, 32, 32), np.uint8))
 
 

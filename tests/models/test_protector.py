@@ -15,11 +15,11 @@ from base.frames import ClearFrame
 from models import Background, Protector, load_protector, read_card
 from models.canvas import Look
 from models.card import WEIGHTS, read_weights
-from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S, REDRAW_GRAPH
+from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S
 from models.pyramid import GATE_ONE
 from models.session import BACKEND_VARIABLE
 
-STATE = "protector-v2.safetensors"
+STATE = "protector-v3.safetensors"
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 Plane = npt.NDArray[np.uint8]
 
@@ -49,8 +49,8 @@ def _sample_luma() -> Plane:
 def test_every_shipped_file_is_the_one_on_the_card_and_together_they_are_small() -> None:
     card = read_card(WEIGHTS / CARD)
     sizes = [len(read_weights(card, name)) for name in card.files]
-    assert {GATES_GRAPH, REDRAW_GRAPH, STATE} <= set(card.files)
-    assert set(card.files) <= {GATES_GRAPH, REDRAW_GRAPH, STATE, GATES_INT8_GRAPH}
+    assert {GATES_GRAPH, STATE} <= set(card.files)
+    assert set(card.files) <= {GATES_GRAPH, STATE, GATES_INT8_GRAPH}
     assert sum(sizes) < 4_000_000
     assert {"training", "metrics", "licence"} <= set(card.described)
 
@@ -68,6 +68,14 @@ def test_the_same_frame_gives_the_same_picture_whatever_came_before(protector: P
     again = protector.protect(_frame(128, 192, seed=1))
     np.testing.assert_array_equal(first.luma_hw, again.luma_hw)
     np.testing.assert_array_equal(first.cr_hw, again.cr_hw)
+
+
+def test_a_grey_wall_stays_grey_so_that_it_costs_the_encoder_nothing(protector: Protector) -> None:
+    wall = np.full((128, 192), 120, np.uint8)
+    chroma = np.full((64, 96), 128, np.uint8)
+    drawn = protector.protect(ClearFrame(wall, chroma, chroma, 0))
+    for got, wanted in ((drawn.luma_hw, wall), (drawn.cb_hw, chroma), (drawn.cr_hw, chroma)):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_picture_already_handed_out_is_never_written_to_again(protector: Protector) -> None:

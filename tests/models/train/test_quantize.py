@@ -13,7 +13,7 @@ pytest.importorskip("onnx", reason="needs the train extra")
 from base.frames import ClearFrame
 from models import load_protector, read_card
 from models.card import WEIGHTS, read_weights
-from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, REDRAW_GRAPH
+from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH
 from models.session import BACKEND_VARIABLE
 from models.train.quantize import Parity, main, parity, planes_of, quantized_gates
 
@@ -48,7 +48,7 @@ def test_the_8_bit_graph_is_smaller_and_nearly_as_shut(pictures: Path) -> None:
 def test_the_command_puts_the_graph_on_the_card_and_the_run_time_takes_it(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (CARD, GATES_GRAPH, REDRAW_GRAPH):
+    for name in (CARD, GATES_GRAPH):
         shutil.copy(WEIGHTS / name, tmp_path / name)
     monkeypatch.setattr(Parity, "is_good", lambda _: True)  # toy pictures calibrate badly
     asked = ["--weights", str(tmp_path), "--pictures", str(pictures), "--check", str(pictures), "--num", "4"]
