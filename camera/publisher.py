@@ -27,7 +27,7 @@ from camera.sealed_layer import (
 from camera.sources.captured import Captured
 from camera.stats import Meter
 from codec.access_unit import AccessUnit
-from codec.h264 import ColourTags, ProtectedEncoder
+from codec.h264 import FILE_LOOKAHEAD, ColourTags, ProtectedEncoder
 from codec.limits import FILE_UNIT_CAP_BYTES, LIVE_UNIT_CAP_BYTES
 from codec.packets import SealedPacket
 from codec.pixel_path import PixelHider
@@ -158,8 +158,11 @@ class Publisher:
         with self._meter.timed("seal_encode"):
             part = opened.layer.take(captured, cut=cut)
         self._meter.count("sealed_bytes", part.num_bytes)
+        opened.lagging += part.lagging
         if cut:
-            part = replace(part, lagging=self._catch_up(opened, part.lagging, closing=True))
+            opened.units += opened.encoder.flush()
+            self._catch_up(opened, closing=True)
+            part = replace(part, lagging=tuple(opened.lagging))  # the others closed the segment before
             opened.segment_bytes = 0
             self._begin(opened)
         opened.segment_bytes += part.num_bytes
@@ -169,14 +172,10 @@ class Publisher:
                 clear = fitted(captured.frame, (opened.width, opened.height))
                 published = opened.hider.hide(clear, protected)
         with self._meter.timed("encode"):
-            unit = opened.encoder.encode(published, force_key=cut)
+            opened.units += opened.encoder.push(published, force_key=cut)
         late, packets = (part.late, part.packets) if opened.num_units else ((), (*part.late, *part.packets))
-        picture = _Picture(unit, cut, late, packets)
-        if opened.layer.lags:
-            opened.waiting.append(picture)
-            self._catch_up(opened, part.lagging)
-        else:
-            self._seal(opened, picture)
+        opened.waiting.append(_Picture(cut, late, packets))
+        self._catch_up(opened)
         if self.sub is not None:
             self.sub.push(
                 protected,
@@ -205,31 +204,34 @@ class Publisher:
             return
         rest = opened.layer.rest(tuple(trailing))
         self._meter.count("sealed_bytes", rest.num_bytes)
-        self._catch_up(opened, rest.lagging, closing=True)
+        opened.lagging += rest.lagging
+        opened.units += opened.encoder.flush()
+        self._catch_up(opened, closing=True)
         self._send(opened.sealer.finish(rest.packets, ends_stream=True))
         opened.encoder.close()
 
-    def _catch_up(
-        self, opened: _Opened, lagging: tuple[SealedPacket, ...], *, closing: bool = False
-    ) -> tuple[SealedPacket, ...]:
-        """Publish the pictures whose originals have come, with ``closing`` all; return what is left over.
+    def _catch_up(self, opened: _Opened, *, closing: bool = False) -> None:
+        """Seal the pictures whose units and originals have come; with ``closing`` all.
 
         Raises:
-            MediaError: the encoder closed a segment and left out pictures.
+            MediaError: an encoder closed a segment and left out pictures.
         """
-        if closing and len(lagging) < len(opened.waiting):
-            message = f"sealed layer: {len(opened.waiting)} pictures, {len(lagging)} packets"
+        while opened.waiting and opened.units and (opened.lagging or not opened.layer.lags):
+            own = (opened.lagging.popleft(),) if opened.layer.lags else ()
+            self._seal(opened, opened.units.popleft(), opened.waiting.popleft(), own)
+        if closing and opened.waiting:
+            message = (
+                f"{len(opened.waiting)} pictures of a segment were not coded: "
+                f"{len(opened.units)} protected and {len(opened.lagging)} sealed are left"
+            )
             raise MediaError(message)
-        num_ready = min(len(lagging), len(opened.waiting))
-        for packet in lagging[:num_ready]:
-            picture = opened.waiting.popleft()
-            self._seal(opened, replace(picture, packets=(*picture.packets, packet)))
-        return lagging[num_ready:]
 
-    def _seal(self, opened: _Opened, picture: _Picture) -> None:
+    def _seal(
+        self, opened: _Opened, unit: AccessUnit, picture: _Picture, own: tuple[SealedPacket, ...]
+    ) -> None:
         with self._meter.timed("seal"):
             units = opened.sealer.push(
-                picture.unit, picture.packets, starts_segment=picture.starts, late_packets=picture.late
+                unit, (*picture.packets, *own), starts_segment=picture.starts, late_packets=picture.late
             )
         self._send(units)
 
@@ -254,6 +256,7 @@ class Publisher:
         rate = min(rate, _MAX_RATE) if rate > 0 else Fraction(25)
         layer = self._layer(mode, captured, rate)
         colour = _colour(captured)
+        model = choose_pixels(self._options.pixels, self._epochs, live=self._live)
         encoder = ProtectedEncoder(
             protected.width,
             protected.height,
@@ -263,8 +266,9 @@ class Publisher:
             preset=self._options.preset,
             threads=self._options.threads,
             colour=colour,
+            # What is hidden in a picture needs its own bits; the first of a segment names the keys.
+            lookahead=0 if self._live or model is not None else FILE_LOOKAHEAD,
         )
-        model = choose_pixels(self._options.pixels, self._epochs, live=self._live)
         params = SealerParams(
             protected.width,
             protected.height,
@@ -328,15 +332,17 @@ class _Opened:
     hider: PixelHider | None = None
     num_units: int = 0
     segment_bytes: int = 0
-    # For their originals; as many as the encoder holds.
+    # Pictures wait for their units and, where the sealed layer lags, for their originals: as many as the
+    # encoders hold.
     waiting: deque[_Picture] = field(default_factory=deque)
+    units: deque[AccessUnit] = field(default_factory=deque)
+    lagging: deque[SealedPacket] = field(default_factory=deque)
 
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """A protected picture and what is sealed with it; ``late`` is for the segment before."""
+    """What is sealed with a protected picture; ``late`` is for the segment before."""
 
-    unit: AccessUnit
     starts: bool
     late: tuple[SealedPacket, ...]
     packets: tuple[SealedPacket, ...]

@@ -14,7 +14,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from base.frames import ClearFrame, ProtectedFrame
 from codec import AccessUnit, SegmentSealer
-from codec.h264 import ProtectedEncoder
+from codec.h264 import FILE_LOOKAHEAD, ProtectedEncoder
 from codec.packets import SealedPacket
 from codec.planes import to_picture
 from codec.records import SealedMode
@@ -151,11 +151,17 @@ def _veilcam(
         sealed += original.encode(to_picture(clear), force_key=index % group == 0, time_us=time_us)
     sealed += original.flush()
     units: list[AccessUnit] = []
-    with ProtectedEncoder(frames[0].width, frames[0].height, rate=rate, crf=crf) as encoder:
-        for index, (packet, drawn) in enumerate(zip(sealed, protected, strict=True)):
-            starts = index % group == 0
-            unit = encoder.encode(drawn, force_key=starts)
-            units += [one.unit for one in sealer.push(unit, [packet], starts_segment=starts)]
+    size = frames[0].width, frames[0].height
+    shown: list[AccessUnit] = []
+    with ProtectedEncoder(*size, rate=rate, crf=crf, lookahead=FILE_LOOKAHEAD) as encoder:
+        for index, drawn in enumerate(protected):
+            if index % group == 0:
+                shown += encoder.flush()
+            shown += encoder.push(drawn, force_key=index % group == 0)
+        shown += encoder.flush()
+    for index, (packet, unit) in enumerate(zip(sealed, shown, strict=True)):
+        starts = index % group == 0
+        units += [one.unit for one in sealer.push(unit, [packet], starts_segment=starts)]
     units += [one.unit for one in sealer.finish()]
     packets = [packet.data for packet in sealed]
     decoded = _decoded("libdav1d", packets, original.stream.extradata)

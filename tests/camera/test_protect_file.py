@@ -144,11 +144,12 @@ def test_the_protected_pictures_are_the_same_every_time(tmp_path: Path) -> None:
     assert pictures("a.mp4") == pictures("b.mp4")
 
 
-def test_an_original_coded_out_of_order_still_rides_with_its_own_picture(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sealed", "pixels"), [("av1", "low"), ("av1", "off"), ("h264", "off")])
+def test_layers_that_come_late_still_ride_together(tmp_path: Path, sealed: str, pixels: str) -> None:
     clip = make_clip(tmp_path / "in.mp4", frames=73, gop=30, audio_s=3.3)
     keys = Keys()
-    result = protect(clip, tmp_path / "out.mp4", keys, "av1", pixels="low")
-    assert (result.pictures, result.sealed_mode) == (73, "av1")
+    result = protect(clip, tmp_path / "out.mp4", keys, sealed, pixels=pixels)
+    assert (result.pictures, result.sealed_mode) == (73, sealed)
     with read_access_units(tmp_path / "out.mp4") as units:
         stored = list(units)
     segments = [open_segment(view, keys.identities) for view in read_segments(iter(stored))]

