@@ -20,7 +20,7 @@ from codec.rotations import Rotations
 from keys.schedule import PixelStream
 from models.pixels import CELL_MULTIPLE, Latents, PixelModel, Plane, Planes
 
-LEAST_OCTAVES = {"low": 1.25, "high": 0.5}
+LEAST_OCTAVES = {"low": 1.5, "high": 0.5}
 """Cells drawn at least so much coarser than the original carry latents; else there is little to recover."""
 BEACON = (5, 10)
 """Rows and columns of cells at the upper left that always carry: so a key shows itself in every picture."""
