@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ class Program:
 
     async def end(self, number: signal.Signals) -> tuple[int | None, dict[str, Any], str]:
         self.process.send_signal(number)
-        out, err = await asyncio.wait_for(self.process.communicate(), 30)
+        out, err = await asyncio.wait_for(self.process.communicate(), 120)
         return self.process.returncode, json.loads(out), err.decode()
 
 
@@ -69,33 +71,43 @@ async def test_it_serves_until_a_signal_and_ends_with_status_0(number: signal.Si
     assert TOKEN not in err
 
 
+def answer_of(url: str) -> tuple[int, str]:
+    """Status and text that ``url`` answers; a connection refused is an error."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, ""
+
+
+async def wait_until(holds: Callable[[], bool], limit_s: float = 60.0) -> None:
+    """Ask until ``holds`` does, in a thread, since clients run in this loop."""
+    async with asyncio.timeout(limit_s):
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.01)
+
+
 async def test_work_that_waits_at_sigterm_is_finished_and_new_work_refused() -> None:
-    program = await Program.start("--detector", "hog", "--queue", "8", "--queue-per-camera", "8")
+    limits = ("--queue", "8", "--queue-per-camera", "8", "--drain", "90")
+    program = await Program.start("--detector", "hog", *limits)
     url = program.ready["url"]
-    tile = np.zeros((720, 960, 3), np.uint8)  # about half a second for HOG
+    image = jpeg(np.zeros((1080, 1440, 3), np.uint8))  # about a second for HOG
 
     async def ask() -> int:
         async with tritonclient.http.aio.InferenceServerClient(url.removeprefix("http://")) as client:
-            image = tritonclient.http.aio.InferInput("IMAGE", [1], "BYTES")
-            image.set_data_from_numpy(np.array([jpeg(tile)], np.object_))
-            result = await client.infer(
-                "detector", [image], headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30_000_000
-            )
+            tile = tritonclient.http.aio.InferInput("IMAGE", [1], "BYTES")
+            tile.set_data_from_numpy(np.array([image], np.object_))
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            result = await client.infer("detector", [tile], headers=headers, timeout=60_000_000)
             return len(result.as_numpy("SCORES"))
 
     asked = [asyncio.create_task(ask()) for _ in range(6)]
-    await asyncio.sleep(0.3)
+    waiting = re.compile(r"worker_queue_length [3-5]")
+    await wait_until(lambda: waiting.search(answer_of(f"{url}/metrics")[1]) is not None)
     ending = asyncio.create_task(program.end(signal.SIGTERM))
-    await asyncio.sleep(0.1)
-
-    def ready() -> int:
-        try:
-            with urllib.request.urlopen(f"{url}/v2/health/ready", timeout=5) as answer:  # noqa: S310
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-
-    assert await asyncio.to_thread(ready) == 503
+    await wait_until(lambda: answer_of(f"{url}/v2/health/ready")[0] == 503)
     with pytest.raises(tritonclient.utils.InferenceServerException, match="going away"):
         await ask()
     assert await asyncio.gather(*asked) == [0] * 6
