@@ -27,9 +27,9 @@ from models.background import (
     with_floor,
 )
 from models.object_finder import MIN_SCORE, NO_OBJECTS, FoundObjects
-from models.protector import FIND_OBJECTS_EVERY
 from models.pyramid import GATE_ONE
 from models.strength import background_octaves
+from models.video import FIND_OBJECTS_EVERY
 
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 BLOCKS_HW = (20, 30)

@@ -15,9 +15,10 @@ from base.frames import ClearFrame
 from models import Background, Protector, load_protector, read_card
 from models.canvas import Look
 from models.card import WEIGHTS, read_weights
-from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH, MAX_HELD_S
+from models.protector import CARD, GATES_GRAPH, GATES_INT8_GRAPH
 from models.pyramid import GATE_ONE
 from models.session import BACKEND_VARIABLE
+from models.video import MAX_HELD_S
 
 STATE = "protector-v3.safetensors"
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
