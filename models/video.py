@@ -13,6 +13,7 @@ from models.canvas import Canvas, Planes, pasted
 from models.changes import ChangeFinder, Mask, looks_alike
 from models.looks import LookMemory
 from models.places import PlaceMemory
+from models.pyramid import GATE_ONE
 from models.session import Array
 
 GATE_STEP = 16
@@ -24,6 +25,9 @@ FIND_OBJECTS_EVERY = 2
 """Looks of a video: what is missed for as long is drawn coarse, which hides no less."""
 STILL_TONE = 6.0
 """Grey levels by which a drawn face may be lighter or darker than the picture asks for before it follows."""
+BACKGROUND_PERIOD_S = 0.25
+"""A coarse background follows the picture no more often: nobody looks for anything there, and every
+change of a cell of 8 pixels is a step that the encoder cannot predict."""
 MAX_HELD_S = 10.0
 """All of a picture is drawn anew at least this often, whatever the caller says."""
 MAX_HELD_PICTURES = 600
@@ -59,6 +63,7 @@ class Video:
         self._finder = ChangeFinder(*canvas.padded) if hold else None
         self._shown: _Shown | None = None
         self._renewed_us = 0
+        self._background_us = 0  # when the background last followed
         self._num_held = 0  # pictures since all was drawn
 
     def draw(self, time_us: int, *, renew: bool) -> tuple[Planes, Array]:
@@ -99,12 +104,16 @@ class Video:
         maps = _Maps(*with_floor(hidden, thresholds, floor), floor)
         if self._shown is None or renew:
             blocks[:] = True
-            self._renewed_us, self._num_held = time_us, 0
+            self._renewed_us = self._background_us = time_us
+            self._num_held = 0
             self._shown = _Shown(canvas.draw(maps.gates, maps.thresholds), maps.gates, floor)
         else:
             # A background that comes back may wait until something changes; what was found may not.
             urgent = _closing(hidden, self._shown.gates) | _lowered(self._shown.floor, floor)
-            blocks = _dilated(blocks) | urgent
+            blocks = _dilated(blocks)
+            if not self._background_is_due(time_us):
+                blocks &= _not_background(self._shown.floor, floor)
+            blocks |= urgent
             self._num_held += 1
             if blocks.any():
                 self._shown = self._updated(self._shown, blocks, urgent, maps)
@@ -123,6 +132,12 @@ class Video:
         gates, floor = np.where(cells, maps.gates, old.gates), np.where(cells, maps.floor, old.floor)
         return _Shown(pasted(old.planes, drawn, new), gates, floor)
 
+    def _background_is_due(self, time_us: int) -> bool:
+        if 0 < time_us - self._background_us < BACKGROUND_PERIOD_S * 1e6:
+            return False
+        self._background_us = time_us
+        return True
+
     def _is_stale(self, time_us: int) -> bool:
         age_s = (time_us - self._renewed_us) / 1e6
         return not 0 <= age_s < MAX_HELD_S or self._num_held >= MAX_HELD_PICTURES
@@ -138,6 +153,13 @@ def _lowered(drawn: Floor | None, floor: Floor | None) -> Mask:
     if drawn is None or floor is None:
         return np.zeros((1, 1), np.bool_)
     return _in_blocks(floor < drawn)
+
+
+def _not_background(drawn: Floor | None, floor: Floor | None) -> Mask:
+    """Blocks of 16x16 in which something fine was drawn or is to be drawn, as far as the floor goes."""
+    if drawn is None or floor is None:
+        return np.ones((1, 1), np.bool_)
+    return _in_blocks(np.minimum(drawn, floor) < GATE_ONE)
 
 
 def _in_blocks(cells: Mask) -> Mask:

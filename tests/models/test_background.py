@@ -29,7 +29,7 @@ from models.background import (
 from models.object_finder import MIN_SCORE, NO_OBJECTS, FoundObjects
 from models.pyramid import GATE_ONE
 from models.strength import background_octaves
-from models.video import FIND_OBJECTS_EVERY
+from models.video import BACKGROUND_PERIOD_S, FIND_OBJECTS_EVERY
 
 SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
 BLOCKS_HW = (20, 30)
@@ -204,3 +204,47 @@ def test_a_person_that_comes_into_a_held_background_is_soon_as_sharp_as_if_all_w
             assert seen >= 8
         elif index >= 8 + 2 * FIND_OBJECTS_EVERY:
             assert seen == wanted < 8
+
+
+def _flickering(scene: ClearFrame, index: int, place: tuple[slice, slice], step_us: int) -> ClearFrame:
+    """``scene`` with a place that is of another lightness in every picture; eleven differ."""
+    luma = scene.luma_hw.copy()
+    luma[place] = np.clip(luma[place].astype(int) + 14 * (4 * index % 11), 0, 255)
+    return ClearFrame(luma, scene.cb_hw, scene.cr_hw, step_us * index)
+
+
+@pytest.mark.parametrize("step_us", [40_000, 125_000, 300_000])
+def test_a_coarse_background_follows_no_more_often_than_its_period(step_us: int) -> None:
+    scene = _scene()
+    protector = load_protector(threads=1, refresh=2, hold=True)
+    followed, before = [], None
+    for index in range(30):
+        shown = protector.protect(_flickering(scene, index, ON_THE_GRASS, step_us)).luma_hw[ON_THE_GRASS]
+        if before is not None and not np.array_equal(shown, before):
+            followed.append(index)
+        before = shown.copy()
+    gaps_us = step_us * np.diff(followed)
+    assert (gaps_us >= BACKGROUND_PERIOD_S * 1e6).all()
+    assert (gaps_us < BACKGROUND_PERIOD_S * 1e6 + step_us).all()
+    assert len(followed) >= 4
+
+
+def test_people_do_not_wait_with_the_background() -> None:
+    scene = _scene()
+    protector = load_protector(threads=1, refresh=2, hold=True)
+    shown = [
+        float(protector.protect(_flickering(scene, index, ON_A_PERSON, 40_000)).luma_hw[ON_A_PERSON].mean())
+        for index in range(8)
+    ]
+    assert (np.abs(np.diff(shown)) > 20).all()
+
+
+def test_where_times_stand_still_or_run_back_no_background_waits() -> None:
+    scene = _scene()
+    for step_us in (0, -40_000):
+        protector = load_protector(threads=1, refresh=2, hold=True)
+        shown = [
+            protector.protect(_flickering(scene, index, ON_THE_GRASS, step_us)).luma_hw[ON_THE_GRASS].mean()
+            for index in range(6)
+        ]
+        assert (np.abs(np.diff(shown)) > 20).all()
