@@ -268,6 +268,7 @@ class Publisher:
             colour=colour,
             # What is hidden in a picture needs its own bits; the first of a segment names the keys.
             lookahead=0 if self._live or model is not None else FILE_LOOKAHEAD,
+            adaptive=model is not None,  # it hides where the picture is flat
         )
         params = SealerParams(
             protected.width,

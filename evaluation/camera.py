@@ -52,11 +52,22 @@ def code_picture(frame: ClearFrame | ProtectedFrame, crf: float = CRF) -> tuple[
 
 
 def code_video(
-    frames: Iterable[ClearFrame | ProtectedFrame], *, rate: Fraction | int, crf: float = CRF
+    frames: Iterable[ClearFrame | ProtectedFrame],
+    *,
+    rate: Fraction | int,
+    crf: float = CRF,
+    adaptive: bool | None = None,
 ) -> CodedVideo:
     """A whole clip through the product's encoder, a key frame every two seconds, and a decoder.
 
     Clear frames are coded in the same way: that is the bound that protected video is held against.
+
+    Args:
+        frames: pictures of one size.
+        rate: of pictures.
+        crf: x264's constant rate factor.
+        adaptive: x264's adaptive quantisation. Unless told clear frames have it, as it is x264's default, and
+            protected ones do not, as in the camera without the pixel path.
 
     Raises:
         MediaError: the decoder returns another number of pictures.
@@ -69,7 +80,9 @@ def code_video(
     for count, frame in enumerate(frames, 1):
         picture = ProtectedFrame(frame.luma_hw, frame.cb_hw, frame.cr_hw, frame.time_us)
         if encoder is None:
-            encoder = ProtectedEncoder(picture.width, picture.height, rate=rate, crf=crf, threads=1)
+            adaptive = isinstance(frame, ClearFrame) if adaptive is None else adaptive
+            size = picture.width, picture.height
+            encoder = ProtectedEncoder(*size, rate=rate, crf=crf, threads=1, adaptive=adaptive)
         unit = encoder.encode(picture, force_key=(count - 1) % group == 0)
         bits += slice_bits(unit)
         decoded += [_protected(shown) for shown in decoder.decode(av.Packet(unit.annexb()))]

@@ -91,12 +91,12 @@ def recovery(context: Context) -> Part:
     for path in context.track("recovery", clips):
         frames, rate = read_clip(path, count=context.clip_frames)
         faces = [boxes(frame) for frame in frames]
-        protected = camera.video(frames, rate)
+        protected = code_video(camera.protect_video(frames), rate=rate, crf=camera.crf, adaptive=True)
         found["protected itself"].add(frames, protected.frames, faces)
         found["sealed av1 (default)"].add(frames, through_sealed(frames, rate), faces)
         for setting, pixels in context.pixel_paths.items():
             key = secrets.token_bytes(pixels.key_bytes)
-            coded = code_video(pixels.hide(frames, key), rate=rate, crf=context.camera.crf)
+            coded = code_video(pixels.hide(frames, key), rate=rate, crf=context.camera.crf, adaptive=True)
             back = list(pixels.reveal(coded.frames, key))
             found.setdefault(f"pixels {setting}", Quality()).add(frames, back, faces)
             scene = CLOSE_UP if path in close_up else FIXED_CAMERA
@@ -190,7 +190,7 @@ def keys(context: Context) -> Part:
 
 def _tries(context: Context, pixels: PixelPath, frames: list[ClearFrame], rate: Fraction) -> dict[str, float]:
     key = secrets.token_bytes(pixels.key_bytes)
-    coded = code_video(pixels.hide(frames, key), rate=rate, crf=context.camera.crf).frames
+    coded = code_video(pixels.hide(frames, key), rate=rate, crf=context.camera.crf, adaptive=True).frames
     near = bytes([key[0] ^ 1]) + key[1:]
     strangers = [secrets.token_bytes(pixels.key_bytes) for _ in range(4)]
     backs = {

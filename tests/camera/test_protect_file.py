@@ -165,6 +165,16 @@ def test_layers_that_come_late_still_ride_together(tmp_path: Path, sealed: str, 
     assert [packet.pts for packet in cut.packets if packet.stream_index == 0][:20] == times[:20]
 
 
+@pytest.mark.parametrize(("pixels", "mode"), [("off", 0), ("low", 1)])
+def test_flat_parts_get_bits_of_their_own_where_something_is_hidden_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, pixels: str, mode: int
+) -> None:
+    clip = make_clip(tmp_path / "in.mp4", frames=2)
+    with caplog.at_level("DEBUG", "codec.h264"):
+        protect(clip, tmp_path / "out.mp4", Keys(), pixels=pixels)
+    assert f"aq-mode={mode}" in caplog.text
+
+
 def test_the_bytes_of_one_segment_do_not_cut_the_next(tmp_path: Path) -> None:
     clip = make_clip(tmp_path / "in.mp4", frames=120)
     keys = Keys()

@@ -205,3 +205,22 @@ def test_units_begin_where_decoding_may_begin() -> None:
     frames += decoder.decode(None)
     assert len(frames) == 6
     assert units[4].pts_us == START_US + 4 * FRAME_US
+
+
+def test_without_adaptive_quantisation_texture_is_coded_better_and_what_is_flat_worse() -> None:
+    texture, flat = np.s_[:, : WIDTH // 2], np.s_[:, WIDTH // 2 :]
+    luma = np.random.default_rng(3).integers(60, 190, (HEIGHT, WIDTH), np.uint8)
+    ramp = np.linspace(90, 150, HEIGHT * (WIDTH - WIDTH // 2)).reshape(HEIGHT, -1)
+    luma[flat] = np.rint(ramp + np.random.default_rng(4).normal(0, 2, ramp.shape))
+    grey = np.full((HEIGHT // 2, WIDTH // 2), 128, np.uint8)
+    errors = []
+    for adaptive in (True, False):
+        with ProtectedEncoder(WIDTH, HEIGHT, crf=30, adaptive=adaptive) as encoder:
+            unit = encoder.encode(ProtectedFrame(luma, grey, grey, 0))
+        decoder = av.CodecContext.create("h264", "r")
+        (shown,) = [*decoder.decode(av.Packet(unit.annexb())), *decoder.decode(None)]
+        wrong = (shown.to_ndarray()[:HEIGHT].astype(np.float64) - luma) ** 2
+        errors.append((wrong[texture].mean(), wrong[flat].mean()))
+    (adaptive_texture, adaptive_flat), (plain_texture, plain_flat) = errors
+    assert plain_texture < adaptive_texture
+    assert plain_flat > adaptive_flat

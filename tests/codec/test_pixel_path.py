@@ -29,7 +29,7 @@ def keys(text: str = "right") -> SegmentKeys:
 
 
 def decoded(frame: ProtectedFrame, crf: float = 23) -> ProtectedFrame:
-    encoder = ProtectedEncoder(frame.width, frame.height, rate=10, crf=crf)
+    encoder = ProtectedEncoder(frame.width, frame.height, rate=10, crf=crf, adaptive=True)
     unit = encoder.encode(frame, force_key=True)
     decoder = av.CodecContext.create("h264", "r")
     (picture,) = [*decoder.decode(av.Packet(unit.annexb())), *decoder.decode(None)]
