@@ -9,17 +9,18 @@ import cv2
 import numpy as np
 
 from base.frames import ClearFrame
-from models.background import Floor, floor_around
+from models.background import Background, Floor, floor_around
 from models.card import ModelCard
 from models.changes import BLOCK, Mask
 from models.drawn_face import DrawnFace, FaceDrawer, tone_for
 from models.face_finder import FaceFinder
-from models.object_finder import ObjectFinder
+from models.object_finder import FoundObjects, ObjectFinder
 from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.session import Array, Session, open_session
 from models.strength import Strength, background_octaves, keeps_colours, strengthened
 from models.tiles import TILE, TileDrawer
+from models.vehicles import VehicleLook
 
 GREY = 128
 """A chroma sample without colour."""
@@ -40,14 +41,15 @@ class Graphs(NamedTuple):
 
     gates: bytes
     face: DrawnFace
-    objects: bytes | None = None  # for ObjectFinder; without it the background stays fine
+    objects: bytes  # for ObjectFinder
     int8_gates: bytes | None = None  # the gate network in 8-bit integers
 
 
 class Look(NamedTuple):
     """Gates and thresholds, each [1, bands, H/8, W/8], where faces lie, and what the background may show.
 
-    The gates are those of what must be hidden; ``floor`` is None where no object was looked for.
+    The gates are those of what must be hidden; ``floor`` is None where no object was looked for, or where
+    the background stays fine.
     """
 
     gates: Array
@@ -68,8 +70,9 @@ class Canvas:
         threads: int,
         *,
         strength: Strength = Strength.STANDARD,
+        background: Background = Background.COARSE,
     ) -> None:
-        self._strength = strength
+        self._strength, self._background = strength, background
         multiple = card.size_multiple
         padded = (-(-height // multiple) * multiple, -(-width // multiple) * multiple)
         self.height, self.width, self.padded = height, width, padded
@@ -83,7 +86,8 @@ class Canvas:
         )
         self._tiles = TileDrawer(*padded, card.bands)
         self._faces = FaceFinder(graphs.face.finder, height, width, threads)
-        self._objects = ObjectFinder(graphs.objects, height, width, threads) if graphs.objects else None
+        self._objects = ObjectFinder(graphs.objects, height, width, threads)
+        self._vehicles = VehicleLook(self.gate_net, height, width)
         self._drawer = FaceDrawer(graphs.face.picture)
 
     def load(self, frame: ClearFrame) -> None:
@@ -101,12 +105,18 @@ class Canvas:
     def look(self, *, find_faces: bool = True, find_objects: bool = True) -> Look:
         """What must be hidden in the loaded picture at this strength, and where nothing has to be seen.
 
-        Without ``find_faces`` the gate network alone says what must be hidden, and there are no faces.
+        Without ``find_faces`` there are no faces, without ``find_objects`` neither vehicles nor a floor.
         """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
         faces = self._faces(*self._picture()) if find_faces else []
-        gates, thresholds = strengthened(self._strength, shut_over(gates, faces), thresholds)
-        return Look(gates, thresholds, faces, self._floor() if find_objects else None)
+        gates = shut_over(gates, faces)
+        floor = None
+        if find_objects:
+            objects = self._objects(*self._picture())
+            gates = self._vehicles(self.luma[0, 0], self.chroma[0], gates, objects)
+            floor = self._floor(objects)
+        gates, thresholds = strengthened(self._strength, gates, thresholds)
+        return Look(gates, thresholds, faces, floor)
 
     def tone(self, faces: Sequence[FacePlace]) -> float:
         """How light the drawn face must be in the loaded picture, with ``faces`` in it."""
@@ -119,11 +129,11 @@ class Canvas:
             self.luma[0, 0, : self.height, : self.width], self.chroma[0, 0][half], self.chroma[0, 1][half]
         )
 
-    def _floor(self) -> Floor | None:
-        if self._objects is None:
+    def _floor(self, objects: FoundObjects) -> Floor | None:
+        if self._background is Background.FINE:
             return None
         blocks_hw = (self.padded[0] // 8, self.padded[1] // 8)
-        return floor_around(self._objects(*self._picture()), blocks_hw, background_octaves(self._strength))
+        return floor_around(objects, blocks_hw, background_octaves(self._strength))
 
     def with_faces(self, planes: Planes, faces: Sequence[FacePlace], gates: Array, tone: float) -> Planes:
         """``planes`` with the drawn face wherever one lies and is hidden; those given stay as they are."""

@@ -1,7 +1,7 @@
 """Finds people and vehicles with YOLOX-nano: what has to stay sharp (ADR 0021).
 
-Ge et al., "YOLOX: Exceeding YOLO Series in 2021", arXiv:2107.08430; trained on COCO train2017. It decides
-nothing about what is hidden: where it sees an object the gates stay as they are.
+Ge et al., "YOLOX: Exceeding YOLO Series in 2021", arXiv:2107.08430; trained on COCO train2017. It opens
+no gate: what it does not take for an object becomes coarse, and vehicles lose what could be read on them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from models.session import Array, Session, open_session
 from models.small_picture import fitted_size, small_rgb
 from models.yolox_head import Grid, anchor_grid, boxes_of
 
-CARD = "objects-v1.json"
-FINDER_GRAPH = "objects-v1-finder.onnx"
+CARD = "objects-v2.json"
+FINDER_GRAPH = "objects-v2-finder.onnx"
 
 SHORTEST_LOOK, LONGEST_LOOK = 416, 640
 """Pixels of the longer side that the network sees: 416 is what it was trained for."""
@@ -35,13 +35,17 @@ Floats = npt.NDArray[np.float32]
 
 
 class FoundObjects(NamedTuple):
-    """Boxes [n, 4] in luma pixels, which may overlap, and their scores [n] in 0..1, the surest first."""
+    """Boxes [n, 4] in luma pixels, which may overlap, the surest first; scores [n] in 0..1.
+
+    ``scores`` are of a person or any vehicle, ``plated`` of one that bears a number plate.
+    """
 
     boxes_xyxy: Floats
     scores: Floats
+    plated: Floats
 
 
-NO_OBJECTS = FoundObjects(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+NO_OBJECTS = FoundObjects(*(np.zeros(shape, np.float32) for shape in ((0, 4), 0, 0)))
 
 
 def read_object_finder(folder: Path = WEIGHTS) -> bytes:
@@ -90,8 +94,8 @@ def decode(answer: Floats, grid: Grid, to_picture_xy: npt.NDArray[np.float64]) -
     """Boxes from the network's answer; every anchor that is sure enough gives one.
 
     Args:
-        answer: [n, 6]: way to the middle and logarithm of width and height in strides, probability of an
-            object and of its likeliest class that is kept.
+        answer: [n, 7]: way to the middle and logarithm of width and height in strides, probability of an
+            object, of its likeliest class that is kept and of its likeliest that bears a plate.
         grid: the anchors of what the network saw.
         to_picture_xy: times this gives pixels of the picture.
     """
@@ -104,4 +108,9 @@ def decode(answer: Floats, grid: Grid, to_picture_xy: npt.NDArray[np.float64]) -
     values[:, 2:4] = np.minimum(values[:, 2:4], _LARGEST_LOG_SIDE)
     boxes = boxes_of(values, cells_xy[chosen], strides[chosen]) * np.tile(to_picture_xy, 2)
     boxes = boxes.clip(-_FARTHEST_PX, _FARTHEST_PX)
-    return FoundObjects(boxes.astype(np.float32), scores[chosen].clip(0, 1).astype(np.float32))
+    plated = (answer[chosen, 4] * answer[chosen, 6]).clip(0, 1)
+    return FoundObjects(
+        boxes.astype(np.float32),
+        scores[chosen].clip(0, 1).astype(np.float32),
+        np.minimum(plated, scores[chosen].clip(0, 1)).astype(np.float32),
+    )

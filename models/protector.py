@@ -72,6 +72,7 @@ class Protector:
         *,
         hold: bool = False,
         strength: Strength = Strength.STANDARD,
+        background: Background = Background.COARSE,
     ) -> None:
         if refresh < 1:
             raise UsageError(f"refresh: expected 1 or more pictures, got {refresh}")
@@ -81,6 +82,7 @@ class Protector:
         self._refresh = refresh
         self._hold = hold
         self.strength = strength
+        self._background = background
         self._canvas: Canvas | None = None
         self._video: Video | None = None
         self._lock = threading.Lock()
@@ -134,7 +136,13 @@ class Protector:
         canvas = self._canvas
         if canvas is None or (canvas.height, canvas.width) != (height, width):
             canvas = self._canvas = Canvas(
-                height, width, self._card, self._graphs, self._threads, strength=self.strength
+                height,
+                width,
+                self._card,
+                self._graphs,
+                self._threads,
+                strength=self.strength,
+                background=self._background,
             )
             is_video = self._refresh > 1 or self._hold
             self._video = Video(canvas, refresh=self._refresh, hold=self._hold) if is_video else None
@@ -175,9 +183,8 @@ def load_protector(
     graphs = Graphs(
         read_weights(card, GATES_GRAPH, folder),
         read_drawn_face(folder),
-        read_object_finder(folder) if background is Background.COARSE else None,
+        read_object_finder(folder),
         read_weights(card, GATES_INT8_GRAPH, folder) if has_int8 else None,
     )
-    return Protector(
-        card, graphs, threads or min(4, os.cpu_count() or 1), refresh, hold=hold, strength=strength
-    )
+    threads = threads or min(4, os.cpu_count() or 1)
+    return Protector(card, graphs, threads, refresh, hold=hold, strength=strength, background=background)

@@ -100,7 +100,7 @@ class Cropper:
             clear, cartoon = clear[:, ::-1].copy(), cartoon[:, ::-1].copy()
             regions = [Region(r.kind, size - r.x - r.width, r.y, r.width, r.height) for r in regions]
             boxes = np.stack([size - boxes[:, 2], boxes[:, 1], size - boxes[:, 0], boxes[:, 3]], 1)
-        return clear, cartoon, regions, FoundObjects(boxes, sample.objects.scores)
+        return clear, cartoon, regions, sample.objects._replace(boxes_xyxy=boxes)
 
     def _paste_face(self, clear: Image, pasted: npt.NDArray[np.float32]) -> Region:
         side = int(math.exp(self._rng.uniform(math.log(20), math.log(300))))

@@ -1,7 +1,7 @@
 """``veilcam train objects``: YOLOX's published graph in the form that the run-time loads.
 
 Nothing is learnt here. Bytes go in as the camera's picture is made, sides are free, and of the 80 classes
-comes the likeliest that is kept.
+come the likeliest that is kept and the likeliest that bears a number plate.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from models.train.carded import halved, write_carded
 
 NUM_KEPT = 9
 """The first of COCO's classes: person, bicycle, car, motorcycle, airplane, bus, train, truck, boat."""
-_NAME = "objects-v1"
+PLATED = (2, 3, 5, 7)
+"""Those with number plates: car, motorcycle, bus, truck."""
+_NAME = "objects-v2"
 _NUM_BOX_VALUES, _NUM_VALUES = 5, 85
 
 
 def converted(published: bytes) -> bytes:
-    """ONNX: ``rgb`` uint8 [1, h, w, 3] to ``objects`` [1, anchors, 6]; sides free, multiples of 32.
+    """ONNX: ``rgb`` uint8 [1, h, w, 3] to ``objects`` [1, anchors, 7]; sides free, multiples of 32.
 
     Raises:
         UsageError: it is not the graph that YOLOX's export without decoding writes.
@@ -49,7 +51,9 @@ def converted(published: bytes) -> bytes:
         helper.make_node("Slice", [answer, "zero", "box.end", "last.axis"], ["boxes"]),
         helper.make_node("Slice", [answer, "box.end", "kept.end", "last.axis"], ["classes"]),
         helper.make_node("ReduceMax", ["classes"], ["likeliest"], axes=[2], keepdims=1),
-        helper.make_node("Concat", ["boxes", "likeliest"], ["objects"], axis=2),
+        helper.make_node("Gather", [answer, "plated"], ["plated.classes"], axis=2),
+        helper.make_node("ReduceMax", ["plated.classes"], ["likeliest.plated"], axes=[2], keepdims=1),
+        helper.make_node("Concat", ["boxes", "likeliest", "likeliest.plated"], ["objects"], axis=2),
     ]
     numbers = {
         "bgr.order": [2, 1, 0],
@@ -57,6 +61,7 @@ def converted(published: bytes) -> bytes:
         "box.end": [_NUM_BOX_VALUES],
         "kept.end": [_NUM_BOX_VALUES + NUM_KEPT],
         "last.axis": [2],
+        "plated": [_NUM_BOX_VALUES + index for index in PLATED],
     }
     graph.initializer.extend(
         numpy_helper.from_array(np.array(values, np.int64), name) for name, values in numbers.items()
@@ -66,7 +71,7 @@ def converted(published: bytes) -> bytes:
         del field[:]
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info("rgb", TensorProto.UINT8, [1, "height", "width", 3]))
-    graph.output.append(helper.make_tensor_value_info("objects", TensorProto.FLOAT, [1, "anchors", 6]))
+    graph.output.append(helper.make_tensor_value_info("objects", TensorProto.FLOAT, [1, "anchors", 7]))
     return halved(model.SerializeToString())
 
 

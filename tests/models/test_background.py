@@ -37,7 +37,8 @@ ON_A_PERSON, ON_THE_GRASS = np.s_[310:400, 684:704], np.s_[470:560, 250:420]
 
 
 def _found(*boxes: tuple[float, float, float, float], score: float = 0.9) -> FoundObjects:
-    return FoundObjects(np.array(boxes, np.float32), np.full(len(boxes), score, np.float32))
+    scores = np.full(len(boxes), score, np.float32)
+    return FoundObjects(np.array(boxes, np.float32).reshape(-1, 4), scores, np.zeros_like(scores))
 
 
 def _scene() -> ClearFrame:
@@ -76,16 +77,13 @@ def test_what_covers_most_of_the_picture_must_be_surer(score: float, octaves: fl
 
 
 def test_of_objects_that_overlap_the_surest_counts() -> None:
-    both = FoundObjects(
-        np.array([(96, 80, 136, 120)] * 2, np.float32), np.array([0.9, MIN_SCORE], np.float32)
-    )
+    both = _found(*[(96, 80, 136, 120)] * 2)._replace(scores=np.array([0.9, MIN_SCORE], np.float32))
     assert floor_around(both, BLOCKS_HW, 3)[12, 14] == 0
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6, width=32)] * 4), max_size=5), st.floats(0, 1))
 def test_boxes_may_lie_anywhere(boxes: list[tuple[float, float, float, float]], score: float) -> None:
-    found = FoundObjects(np.array(boxes, np.float32).reshape(-1, 4), np.full(len(boxes), score, np.float32))
-    floor = floor_around(found, BLOCKS_HW, 3)
+    floor = floor_around(_found(*boxes, score=score), BLOCKS_HW, 3)
     assert floor.shape == BLOCKS_HW
     assert floor.min() >= 0
     assert floor.max() <= 3 * GATE_ONE

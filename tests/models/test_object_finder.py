@@ -58,10 +58,13 @@ def _found_in_planes(picture: av.VideoFrame) -> FoundObjects:
 
 def test_people_and_cars_of_a_real_picture_are_found(picture: av.VideoFrame) -> None:
     found = _found_in_planes(picture)
-    sure = FoundObjects(found.boxes_xyxy[found.scores > 0.5], found.scores[found.scores > 0.5])
+    sure = FoundObjects(*(values[found.scores > 0.5] for values in found))
     for box in BY_HAND_XYXY:
         assert _overlaps(sure, box).max() > 0.7
     assert (np.diff(found.scores) <= 0).all()
+    *people, van = (sure.plated[_overlaps(sure, box) > 0.7] for box in BY_HAND_XYXY)
+    assert van.max() > 0.5
+    assert max(scores.max() for scores in people) < 0.05
 
 
 def test_an_rgb_picture_gives_what_the_cameras_planes_give(picture: av.VideoFrame) -> None:
@@ -85,26 +88,35 @@ def test_large_pictures_are_looked_at_in_more_detail(size_hw: tuple[int, int], s
 
 
 def _answer() -> npt.NDArray[np.float32]:
-    return np.zeros((NUM_ANCHORS, 6), np.float32)
+    return np.zeros((NUM_ANCHORS, 7), np.float32)
 
 
 def test_a_box_is_read_as_the_paper_writes_it() -> None:
     answer = _answer()
     first_of_16 = (SIZE_HW[0] // 8) * (SIZE_HW[1] // 8)
     row, column = 2, 5
-    answer[first_of_16 + row * (SIZE_HW[1] // 16) + column] = (0.5, 0.25, np.log(2), np.log(3), 0.9, 0.5)
+    answer[first_of_16 + row * (SIZE_HW[1] // 16) + column] = (
+        0.5,
+        0.25,
+        np.log(2),
+        np.log(3),
+        0.9,
+        0.5,
+        0.25,
+    )
     found = decode(answer, GRID, np.array([2.0, 3.0]))
     # Middle (5.5, 2.25) strides, size 2 by 3 strides of 16, then pixels of the picture.
     wanted = [(5.5 - 1) * 16 * 2, (2.25 - 1.5) * 16 * 3, (5.5 + 1) * 16 * 2, (2.25 + 1.5) * 16 * 3]
     np.testing.assert_allclose(found.boxes_xyxy, [wanted], rtol=1e-6)
     np.testing.assert_allclose(found.scores, [0.45], rtol=1e-6)
+    np.testing.assert_allclose(found.plated, [0.225], rtol=1e-6)
 
 
 any_float = st.floats(width=32, allow_nan=True, allow_infinity=True)
 
 
 @settings(deadline=None)
-@given(arrays(np.float32, (NUM_ANCHORS, 6), elements=any_float, fill=any_float))
+@given(arrays(np.float32, (NUM_ANCHORS, 7), elements=any_float, fill=any_float))
 def test_whatever_a_network_answers_gives_at_most_so_many_finite_boxes(
     answer: npt.NDArray[np.float32],
 ) -> None:
@@ -112,6 +124,7 @@ def test_whatever_a_network_answers_gives_at_most_so_many_finite_boxes(
         found = decode(answer, GRID, NO_SCALE)
     assert len(found.scores) == len(found.boxes_xyxy) <= MAX_OBJECTS
     assert ((found.scores >= MIN_SCORE) & (found.scores <= 1)).all()
+    assert ((found.plated >= 0) & (found.plated <= found.scores)).all()
     assert (found.boxes_xyxy[:, 2:] >= found.boxes_xyxy[:, :2]).all() or not np.isfinite(answer).all()
 
 

@@ -10,6 +10,7 @@ from models import read_card
 from models.canvas import Canvas, Graphs
 from models.card import WEIGHTS, read_weights
 from models.drawn_face import read_drawn_face
+from models.object_finder import read_object_finder
 from models.protector import CARD, GATES_GRAPH
 from models.pyramid import GATE_ONE
 
@@ -20,7 +21,7 @@ Plane = npt.NDArray[np.uint8]
 @pytest.fixture(scope="module")
 def canvas() -> Canvas:
     card = read_card(WEIGHTS / CARD)
-    graphs = Graphs(read_weights(card, GATES_GRAPH), read_drawn_face())
+    graphs = Graphs(read_weights(card, GATES_GRAPH), read_drawn_face(), read_object_finder())
     return Canvas(HEIGHT, WIDTH, card, graphs, threads=1)
 
 

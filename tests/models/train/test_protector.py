@@ -123,7 +123,7 @@ def test_crops_carry_their_regions_through_scaling_and_flipping() -> None:
 
 
 def test_crops_carry_their_objects_through_scaling_and_flipping() -> None:
-    found = FoundObjects(np.array([[200, 100, 260, 160]], np.float32), np.array([0.9], np.float32))
+    found = FoundObjects(np.array([[200, 100, 260, 160]], np.float32), *np.array([[0.9], [0]], np.float32))
     seen = 0
     for crop, red in _crops_with_red([], found):
         blocks = red.reshape(24, 8, 24, 8).mean((1, 3)) > 0.5

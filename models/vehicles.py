@@ -1,0 +1,143 @@
+"""A second look at vehicles, each at the size at which the gate network sees writing on it best (ADR 0023).
+
+In a whole picture it misses plates whose strokes are two pixels wide, and very large ones. Whatever the
+network then says, it only shuts gates. Vehicles that there is no time to look at keep too few cells for
+anything on them to be read.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from models.object_finder import FoundObjects
+from models.session import Array, Session
+
+PLATED_SCORE = 0.1
+"""From here on an object is taken for one that bears a plate."""
+SAME_OVERLAP = 0.5
+"""Boxes that overlap so much (intersection over union) are one vehicle's."""
+SHORTEST_PX = 80.0
+"""Longer side from which on writing can be read: a plate's letters are a 25th of a car's width."""
+LARGEST_SCALE = 2.0
+TILE_SIDES = (256, 512)
+"""What the network sees: the vehicle enlarged at most so much, or reduced to fill the larger one."""
+MARGIN_PX = 16
+"""Of its surroundings, in pixels of the tile."""
+MOST_PIXELS = 4 * TILE_SIDES[-1] ** 2
+"""Of all tiles of one look, which takes then about twice as long as without."""
+VEHICLE_CELLS = 58
+"""Cells of the longer side that remain of a vehicle that is not looked at. Seen from where its plate faces, a
+car is 1.8 m wide and the plate's letters are 65 to 80 mm high: at most two and a half cells."""
+
+Boxes = npt.NDArray[np.float64]
+
+
+class _Tile(NamedTuple):
+    """A cut of the picture, in even luma pixels, and how it lies in the network's picture."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    scale: float
+    side: int
+
+
+class VehicleLook:
+    """Shuts gates over what is written on vehicles. For pictures of one size, not for two threads at once."""
+
+    def __init__(self, gate_net: Session, height: int, width: int) -> None:
+        """``height`` and ``width`` of the luma plane without padding, even."""
+        self._net = gate_net
+        self._size_wh = np.array([width, height], np.float64)
+
+    def __call__(self, luma_hw: Array, chroma_chw: Array, gates: Array, objects: FoundObjects) -> Array:
+        """``gates`` [1, bands, H/8, W/8], finest band first, shut as far as each vehicle asks for."""
+        boxes = self.boxes(objects)
+        if not len(boxes):
+            return gates
+        gates = gates.copy()
+        pixels_left = MOST_PIXELS
+        for box in boxes:
+            tile = self._tile(box)
+            window = gates[0, :, *_blocks(box)]
+            if tile.side**2 > pixels_left:
+                window[: _octaves(box)] = 0
+            else:
+                pixels_left -= tile.side**2
+                np.minimum(window, _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile, box), out=window)
+        return gates
+
+    def boxes(self, objects: FoundObjects) -> Boxes:
+        """Every vehicle once, cut to the picture: [n, 4], the largest first, none too small."""
+        inside = objects.boxes_xyxy.astype(np.float64).clip(0, np.tile(self._size_wh, 2))
+        sides = inside[:, 2:] - inside[:, :2]
+        wanted = (objects.plated >= PLATED_SCORE) & (sides.max(1) >= SHORTEST_PX) & (sides.min(1) > 0)
+        corners_sizes = np.concatenate([inside[:, :2], sides], 1)[wanted]
+        scores = objects.plated[wanted].tolist()
+        kept = np.asarray(
+            cv2.dnn.NMSBoxes(corners_sizes.tolist(), scores, 0.0, SAME_OVERLAP), np.intp
+        ).ravel()
+        largest_first = np.argsort(-sides[wanted][kept].max(1), kind="stable")
+        return np.asarray(inside[wanted][kept][largest_first], np.float64)
+
+    def _tile(self, box: Boxes) -> _Tile:
+        most = TILE_SIDES[-1] - 2 * MARGIN_PX
+        scale = min(LARGEST_SCALE, most / float((box[2:] - box[:2]).max()))
+        margin = MARGIN_PX / scale
+        left, top = (2 * np.floor((box[:2] - margin) / 2)).clip(0).astype(int).tolist()
+        right, bottom = np.minimum(2 * np.ceil((box[2:] + margin) / 2), self._size_wh).astype(int).tolist()
+        longer = scale * max(right - left, bottom - top)
+        return _Tile(left, top, right, bottom, scale, TILE_SIDES[longer > TILE_SIDES[0]])
+
+    def _seen(self, luma_hw: Array, chroma_chw: Array, tile: _Tile) -> Array:
+        """The network's gates for the tile, [bands, side/8, side/8]."""
+        rows, columns = slice(tile.top, tile.bottom), slice(tile.left, tile.right)
+        half = slice(tile.top // 2, tile.bottom // 2), slice(tile.left // 2, tile.right // 2)
+        planes = [_fitted(luma_hw[rows, columns], tile.scale, tile.side)]
+        planes += [_fitted(plane[half], tile.scale, tile.side // 2) for plane in chroma_chw]
+        gates, _ = self._net.run(planes[0][None, None], np.stack(planes[1:])[None])
+        return np.asarray(gates[0], np.uint8)
+
+
+def _fitted(plane: Array, scale: float, side: int) -> Array:
+    """Scaled, in the top left of a square whose rest repeats its border."""
+    width, height = (min(side, max(1, round(scale * length))) for length in plane.shape[::-1])
+    how = cv2.INTER_CUBIC if scale > 1 else cv2.INTER_AREA
+    small = cv2.resize(plane, (width, height), interpolation=how)
+    return np.asarray(
+        cv2.copyMakeBorder(small, 0, side - height, 0, side - width, cv2.BORDER_REPLICATE), np.uint8
+    )
+
+
+def _blocks(box: Boxes) -> tuple[slice, slice]:
+    """Rows and columns of 8x8 blocks that a box inside of the picture touches."""
+    left, top = (box[:2] // 8).astype(int).tolist()
+    right, bottom = np.ceil(box[2:] / 8).astype(int).tolist()
+    return slice(top, bottom), slice(left, right)
+
+
+def _octaves(box: Boxes) -> int:
+    """How many must go for VEHICLE_CELLS to remain."""
+    return math.ceil(math.log2(max(float((box[2:] - box[:2]).max()) / VEHICLE_CELLS, 1)))
+
+
+def _in_blocks(seen: Array, tile: _Tile, box: Boxes) -> Array:
+    """A tile's gates as those of the box's blocks in the picture: [bands, rows, columns]."""
+    if tile.scale > 1:  # then a block covers several cells of the tile: the most shut counts
+        seen = np.stack([np.asarray(cv2.erode(band, np.ones((3, 3), np.uint8))) for band in seen])
+    rows, columns = (
+        np.arange(blocks.start, blocks.stop) * 8 + 4 - first
+        for blocks, first in zip(_blocks(box), (tile.top, tile.left), strict=True)
+    )
+    last = seen.shape[1] - 1
+    down, right = ((tile.scale * pixels / 8).astype(int).clip(0, last) for pixels in (rows, columns))
+    there = seen[:, down][:, :, right]
+    # Reduced to a half, the tile's finest band is the picture's second.
+    num_finer = max(0, round(-math.log2(tile.scale)))
+    return np.concatenate([*[there[:1]] * num_finer, there])[: len(seen)]

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import veilcam.assets
+from base.frames import ClearFrame
+from evaluation.pictures import from_video_frame
+from models import Background, load_protector
+from models.object_finder import NO_OBJECTS, FoundObjects
+from models.session import Array, Input, Outputs
+from models.vehicles import MOST_PIXELS, PLATED_SCORE, SHORTEST_PX, TILE_SIDES, VEHICLE_CELLS, VehicleLook
+
+SAMPLE = Path(veilcam.assets.__file__).with_name("sample.mp4")
+WIDTH, HEIGHT, BANDS = 640, 480, 6
+OPEN = np.full((1, BANDS, HEIGHT // 8, WIDTH // 8), 128, np.uint8)
+VAN_XYXY = np.array((652, 44, 721, 99))  # by hand, in the sample's first picture
+
+
+class SeesWhite:
+    """Stands for the gate network: shuts as many bands as told where a tile is white, opens all else."""
+
+    name = "stand-in"
+
+    def __init__(self, num_shut: int = 2) -> None:
+        self.num_shut = num_shut
+        self.tiles: list[npt.NDArray[np.uint8]] = []
+
+    def run(self, *inputs: Input) -> Outputs:
+        luma, chroma = inputs
+        side = luma.shape[2]
+        assert luma.shape == (1, 1, side, side)
+        assert chroma.shape == (1, 2, side // 2, side // 2)
+        self.tiles.append(np.asarray(luma[0, 0], np.uint8))
+        white = luma[0, 0].reshape(side // 8, 8, side // 8, 8).max((1, 3)) > 200
+        gates = np.full((1, BANDS, side // 8, side // 8), 128, np.uint8)
+        gates[0, : self.num_shut, white] = 0
+        return [gates, np.zeros_like(gates)]
+
+
+def _vehicles(*boxes_xyxy: tuple[float, float, float, float], plated: float = 0.9) -> FoundObjects:
+    scores = np.full((2, len(boxes_xyxy)), 0.9, np.float32)
+    scores[1] = plated
+    return FoundObjects(np.array(boxes_xyxy, np.float32).reshape(-1, 4), *scores)
+
+
+def _grey(*white_xyxy: tuple[int, int, int, int]) -> tuple[Array, Array]:
+    """Luma with white rectangles, and chroma."""
+    luma = np.full((HEIGHT, WIDTH), 90, np.uint8)
+    for left, top, right, bottom in white_xyxy:
+        luma[top:bottom, left:right] = 235
+    return luma, np.full((2, HEIGHT // 2, WIDTH // 2), 128, np.uint8)
+
+
+def _octaves(gates: Array) -> npt.NDArray[np.int64]:
+    """How many of the finest bands are shut, one after the other: [H/8, W/8]."""
+    return np.asarray(np.cumprod(gates[0] == 0, axis=0).sum(0), np.int64)
+
+
+@pytest.mark.parametrize(
+    ("box", "scale", "octaves"),
+    [
+        ((200, 160, 320, 240), 2.0, 2),
+        ((100, 100, 420, 340), 1.5, 2),
+        ((20, 20, 500, 420), 1.0, 2),
+        ((0, 0, 640, 480), 0.75, 2),  # 0.4 octaves: nearer to none
+    ],
+)
+def test_what_the_network_sees_in_a_vehicle_of_any_size_is_shut_there(
+    box: tuple[int, int, int, int], scale: float, octaves: int
+) -> None:
+    net = SeesWhite()
+    plate = (250, 200, 290, 216)
+    lost = _octaves(VehicleLook(net, HEIGHT, WIDTH)(*_grey(plate), OPEN, _vehicles(box)))
+    assert (lost[200 // 8 : 216 // 8, 248 // 8 : 288 // 8] == octaves).all()
+    lost[200 // 8 - 2 : 216 // 8 + 2, 248 // 8 - 2 : 296 // 8 + 2] = 0
+    assert (lost == 0).all()
+    (tile,) = net.tiles
+    columns = np.flatnonzero((tile > 200).any(0))
+    assert columns[-1] + 1 - columns[0] == pytest.approx(40 * scale, abs=3)
+
+
+def test_of_a_vehicle_that_was_reduced_to_a_half_the_second_band_is_the_tiles_first() -> None:
+    height, width = 960, 1280
+    luma, chroma = (np.repeat(np.repeat(plane, 2, -1), 2, -2) for plane in _grey((200, 160, 320, 240)))
+    gates = np.full((1, BANDS, height // 8, width // 8), 128, np.uint8)
+    shut = VehicleLook(SeesWhite(2), height, width)(luma, chroma, gates, _vehicles((160, 0, 1120, 960)))
+    assert _octaves(shut)[400 // 8, 500 // 8] == 3
+
+
+def test_no_gate_opens_and_only_vehicles_change() -> None:
+    gates = np.random.default_rng(1).integers(0, 129, OPEN.shape).astype(np.uint8)
+    shut = VehicleLook(SeesWhite(), HEIGHT, WIDTH)(
+        *_grey((0, 0, 640, 480)), gates, _vehicles((80, 80, 240, 160))
+    )
+    inside = np.zeros(OPEN.shape[2:], bool)
+    inside[10:20, 10:30] = True
+    assert (shut[0, :2][:, inside] == 0).all()
+    np.testing.assert_array_equal(shut[0][:, ~inside], gates[0][:, ~inside])
+    np.testing.assert_array_equal(shut[0, 2:], gates[0, 2:])
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        NO_OBJECTS,
+        _vehicles((0, 0, 400, 300), plated=0.9 * PLATED_SCORE),
+        _vehicles((10, 10, 10 + SHORTEST_PX - 1, 60)),
+        _vehicles((-500, 10, -20, 300), (700, 10, 900, 300)),
+    ],
+)
+def test_people_and_small_and_absent_vehicles_get_no_look(found: FoundObjects) -> None:
+    net = SeesWhite()
+    np.testing.assert_array_equal(VehicleLook(net, HEIGHT, WIDTH)(*_grey(), OPEN, found), OPEN)
+    assert net.tiles == []
+
+
+def test_a_vehicle_found_twice_is_looked_at_once() -> None:
+    net = SeesWhite()
+    VehicleLook(net, HEIGHT, WIDTH)(*_grey(), OPEN, _vehicles((100, 100, 300, 220), (104, 98, 298, 224)))
+    assert len(net.tiles) == 1
+
+
+def test_vehicles_that_there_is_no_time_for_keep_few_cells_the_smaller_ones_first() -> None:
+    boxes = [(10.0, 70.0 * i, 150.0 + 20 * i, 70.0 * i + 60) for i in range(6)]
+    net = SeesWhite()
+    lost = _octaves(VehicleLook(net, HEIGHT, WIDTH)(*_grey(), OPEN, _vehicles(*boxes)))
+    num_seen = MOST_PIXELS // TILE_SIDES[-1] ** 2
+    assert len(net.tiles) == num_seen < len(boxes)
+    for left, top, right, _ in boxes[: len(boxes) - num_seen]:
+        remaining = (right - left) / 2 ** lost[int(top) // 8 + 3, int(left) // 8 + 4]
+        assert VEHICLE_CELLS / 2 < remaining <= VEHICLE_CELLS
+    for _, top, _, _ in boxes[len(boxes) - num_seen :]:
+        assert lost[int(top) // 8 + 3, 10] == 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.floats(-1e6, 1e6, width=32)] * 4), max_size=5))
+def test_boxes_may_lie_anywhere(boxes: list[tuple[float, float, float, float]]) -> None:
+    shut = VehicleLook(SeesWhite(), HEIGHT, WIDTH)(*_grey((0, 0, 640, 480)), OPEN, _vehicles(*boxes))
+    assert (shut <= OPEN).all()
+
+
+def _van_with_a_number(letter_px: int) -> tuple[ClearFrame, npt.NDArray[np.int64]]:
+    """The sample's van, four times as large, with a plate of such letters; and the plate's box."""
+    with av.open(str(SAMPLE)) as container:
+        frame = from_video_frame(next(container.decode(container.streams.video[0])))
+    rows, columns, half = slice(16, 144), slice(560, 752), (slice(8, 72), slice(280, 376))
+    luma, cb, cr = (
+        np.asarray(cv2.resize(plane, None, fx=4, fy=4, interpolation=cv2.INTER_CUBIC), np.uint8)
+        for plane in (frame.luma_hw[rows, columns], frame.cb_hw[half], frame.cr_hw[half])
+    )
+    left, top = (4 * ((VAN_XYXY[:2] + VAN_XYXY[2:]) // 2 - (560, 16)) + (-40, 20)).tolist()
+    scale = letter_px / 22
+    (width, height), _ = cv2.getTextSize("RK 884 AL", cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
+    luma[top - height - 4 : top + 5, left - 4 : left + width + 4] = 225
+    cv2.putText(luma, "RK 884 AL", (left, top), cv2.FONT_HERSHEY_SIMPLEX, scale, (30,), 1, cv2.LINE_AA)
+    return ClearFrame(luma, cb, cr, 0), np.array((left, top - height, left + width, top))
+
+
+@pytest.mark.parametrize("background", list(Background))
+def test_a_plate_with_thin_strokes_on_a_real_van_is_hidden(background: Background) -> None:
+    frame, plate = _van_with_a_number(letter_px=11)
+    _, gates = load_protector(threads=1, background=background).protect_with_map(frame)
+    left, top, right, bottom = (plate // 8).tolist()
+    letters = gates.cell_size()[top : bottom + 1, left : right + 1]
+    assert np.median(letters) >= 8
