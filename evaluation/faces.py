@@ -14,14 +14,16 @@ from evaluation.camera import CodedPicture
 from evaluation.context import Context
 from evaluation.data import DataFolder, read_bgr
 from evaluation.drawing import captioned, sheet
-from evaluation.identify import Attempt, attempt, identification_row, verification_row
+from evaluation.identify import Attempt, attempt, control_row, identification_row, verification_row
 from evaluation.pictures import paste, resized
 from evaluation.recogniser import DlibRecogniser, Recogniser, Vectors, distances
 from evaluation.results import Part, Row, Sheet, Table
+from models.drawn_face import face_mask
 
 SIDES = (48, 80, 128, 224)
 """Pixels of the pasted crop; the face fills about 95 % of it. 224 is half of the frame's height."""
 CANVAS_WH = (640, 480)
+GREY = 128
 See = Callable[[Image], CodedPicture]
 
 
@@ -31,6 +33,11 @@ class Face:
 
     owner: int
     crop: Image
+
+    def painted_out(self) -> Face:
+        """The crop with grey where the face was: hair, shoulders and the scene may tell people apart, too."""
+        kept = 1 - face_mask()[..., None]
+        return Face(self.owner, np.asarray(np.rint(GREY + kept * (self.crop - np.float32(GREY))), np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +128,22 @@ class Seen:
     clear: list[Image]
     protected: list[Image]
     gallery: list[Image]
+    painted: list[Image]
+    painted_gallery: list[Image]
 
 
 def look(context: Context, folk: People, side: int) -> Seen:
     """Gallery and probes through the camera at one size."""
-    camera = context.camera
+    clear, still = context.camera.clear_still, context.camera.still
+    probes, gallery = folk.probes, folk.gallery
+    faceless = [face.painted_out() for face in probes], [face.painted_out() for face in gallery]
     return Seen(
         side,
-        through_camera(folk.probes, side, folk.backgrounds, camera.clear_still),
-        through_camera(folk.probes, side, folk.backgrounds, camera.still),
-        through_camera(folk.gallery, side, folk.backgrounds, camera.still, shift=3),
+        through_camera(probes, side, folk.backgrounds, clear),
+        through_camera(probes, side, folk.backgrounds, still),
+        through_camera(gallery, side, folk.backgrounds, still, shift=3),
+        through_camera(faceless[0], side, folk.backgrounds, clear),
+        through_camera(faceless[1], side, folk.backgrounds, clear, shift=3),
     )
 
 
@@ -173,6 +186,13 @@ def faces(context: Context) -> Part:
         for name, attack in attacks.items():
             rank1.append(identification_row(f"{side} px, {name}", attack, bound))
             verified.append(verification_row(f"{side} px, {name}", attack, bound))
+        rank1.append(
+            control_row(
+                f"{side} px, clear but the face painted out, parrot",
+                _painted(context, recogniser, seen, owners),
+                bound,
+            )
+        )
         pages.append(_page(context, seen, attacks))
         recogniser.save()
     note = (
@@ -181,8 +201,9 @@ def faces(context: Context) -> Part:
         "scenes of "
         f"{CANVAS_WH[0]}x{CANVAS_WH[1]}, protected, x264 CRF {context.camera.crf:g} veryfast, cut out at "
         "their exact place. "
-        "Parrot: the gallery is protected as well. Wilson intervals; probes of one person are not "
-        "independent."
+        "Parrot: the gallery is protected as well. Painted out: nothing is protected but the face gone, in "
+        "the gallery too: hair, shoulders and scene find people; no bar applies. Wilson intervals; probes of "
+        "one person are not independent."
     )
     return Part(
         "faces",
@@ -206,6 +227,15 @@ def faces(context: Context) -> Part:
         ),
         sheets=tuple(pages),
     )
+
+
+def _painted(context: Context, recogniser: Recogniser, seen: Seen, owners: list[int]) -> Attempt:
+    """What the recogniser finds where nothing of a face is left and all else is clear."""
+    looks = (
+        described(context, recogniser, pictures, f"faces: {seen.side} px, painted out")
+        for pictures in (seen.painted, seen.painted_gallery)
+    )
+    return attempt(distances(*looks), owners)
 
 
 def _page(context: Context, seen: Seen, attacks: dict[str, Attempt]) -> Sheet:

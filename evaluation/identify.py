@@ -72,6 +72,12 @@ def identification_row(name: str, attack: Attempt, clear: Attempt) -> Row:
     )
 
 
+def control_row(name: str, attack: Attempt, clear: Attempt) -> Row:
+    """Rank-1 where there is nothing of the kind to be found: no bar applies."""
+    chance = 1 / attack.distances.shape[1]
+    return Row.of(name, attack.rank1(), clear=clear.rank1().value, chance=chance)
+
+
 def verification_row(name: str, attack: Attempt, clear: Attempt) -> Row:
     """True accepts at a false accept rate of 1e-3, which is also what guessing reaches."""
     wrong_pairs = attack.distances.size - len(attack.owners)
