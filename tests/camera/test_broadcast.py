@@ -34,7 +34,7 @@ def publish(broadcast: Broadcast, units: list[SealedUnit]) -> None:
         broadcast.publish(unit)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.005)

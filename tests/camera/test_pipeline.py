@@ -62,7 +62,7 @@ def opened(units: list[SealedUnit], keys: Keys) -> list[OpenedSegment]:
     return segments
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.01)
