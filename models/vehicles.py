@@ -129,15 +129,23 @@ def _octaves(box: Boxes) -> int:
 
 def _in_blocks(seen: Array, tile: _Tile, box: Boxes) -> Array:
     """A tile's gates as those of the box's blocks in the picture: [bands, rows, columns]."""
-    if tile.scale > 1:  # then a block covers several cells of the tile: the most shut counts
+    # A block may lie on several cells of the tile, and a cell on a block's edge: the most shut counts.
+    if tile.scale > 1:
         seen = np.stack([np.asarray(cv2.erode(band, np.ones((3, 3), np.uint8))) for band in seen])
     rows, columns = (
-        np.arange(blocks.start, blocks.stop) * 8 + 4 - first
+        np.arange(blocks.start, blocks.stop) * 8 - first
         for blocks, first in zip(_blocks(box), (tile.top, tile.left), strict=True)
     )
     last = seen.shape[1] - 1
-    down, right = ((tile.scale * pixels / 8).astype(int).clip(0, last) for pixels in (rows, columns))
-    there = seen[:, down][:, :, right]
+
+    def at(row_px: int, column_px: int) -> Array:
+        down, right = (
+            (tile.scale * pixels / 8).astype(int).clip(0, last)
+            for pixels in (rows + row_px, columns + column_px)
+        )
+        return np.asarray(seen[:, down][:, :, right], np.uint8)
+
+    there = np.minimum.reduce([at(row_px, column_px) for row_px in (0, 7) for column_px in (0, 7)])
     # Reduced to a half, the tile's finest band is the picture's second.
     num_finer = max(0, round(-math.log2(tile.scale)))
     return np.concatenate([*[there[:1]] * num_finer, there])[: len(seen)]

@@ -95,6 +95,29 @@ def test_of_a_vehicle_that_was_reduced_to_a_half_the_second_band_is_the_tiles_fi
     assert _octaves(shut)[400 // 8, 500 // 8] == 3
 
 
+@pytest.mark.parametrize(
+    ("size_hw", "box", "spot"),
+    [
+        ((904, 294), (263.3, -165.1, 531.4, 843.8), (282, 819, 291, 828)),
+        ((724, 912), (19.1, 426.0, 681.0, 731.0), (142, 584, 166, 607)),
+        ((564, 418), (197.3, -86.4, 617.6, 524.7), (341, 288, 359, 306)),
+        ((948, 1118), (383.9, 654.3, 1039.1, 1677.2), (831, 740, 854, 763)),
+    ],
+)
+def test_every_block_that_holds_a_border_of_what_was_seen_is_shut(
+    size_hw: tuple[int, int], box: tuple[float, float, float, float], spot: tuple[int, int, int, int]
+) -> None:
+    """Cells of a reduced tile are not those of the picture; sampled at blocks' middles these were missed."""
+    height, width = (-(-side // 64) * 64 for side in size_hw)
+    luma = np.full((height, width), 90, np.uint8)
+    left, top, right, bottom = spot
+    luma[top:bottom, left:right] = 235
+    chroma = np.full((2, height // 2, width // 2), 128, np.uint8)
+    gates = np.full((1, BANDS, height // 8, width // 8), 128, np.uint8)
+    lost = _octaves(VehicleLook(SeesWhite(), *size_hw)(luma, chroma, gates, _vehicles(box)))
+    assert lost[top // 8 : -(-bottom // 8), left // 8 : -(-right // 8)].min() >= 2
+
+
 def test_no_gate_opens_and_only_vehicles_change() -> None:
     gates = np.random.default_rng(1).integers(0, 129, OPEN.shape).astype(np.uint8)
     shut = VehicleLook(SeesWhite(), HEIGHT, WIDTH)(
