@@ -14,13 +14,13 @@ from models.card import ModelCard
 from models.changes import BLOCK, Mask
 from models.drawn_face import DrawnFace, FaceDrawer, tone_for
 from models.face_finder import FaceFinder
-from models.object_finder import FoundObjects, ObjectFinder
+from models.object_finder import NO_OBJECTS, FoundObjects, ObjectFinder
 from models.places import FacePlace, hidden_faces, shut_over
 from models.pyramid import GatedPyramid, Level, join, pool, split
 from models.session import Array, Session, open_session
 from models.strength import Strength, background_octaves, keeps_colours, strengthened
 from models.tiles import TILE, TileDrawer
-from models.vehicles import VehicleLook
+from models.vehicles import Boxes, VehicleLook
 
 GREY = 128
 """A chroma sample without colour."""
@@ -48,14 +48,15 @@ class Graphs(NamedTuple):
 class Look(NamedTuple):
     """Gates and thresholds, each [1, bands, H/8, W/8], where faces lie, and what the background may show.
 
-    The gates are those of what must be hidden; ``floor`` is None where no object was looked for, or where
-    the background stays fine.
+    The gates are those of what must be hidden, on ``vehicles`` [n, 4] too. Where no object was looked for
+    there are none, and ``floor`` is None, as it is where the background stays fine.
     """
 
     gates: Array
     thresholds: Array
     faces: list[FacePlace]
     floor: Floor | None
+    vehicles: Boxes
 
 
 class Canvas:
@@ -102,21 +103,22 @@ class Canvas:
             buffer[height:, :width] = plane[-1]
             buffer[:, width:] = buffer[:, width - 1 : width]
 
-    def look(self, *, find_faces: bool = True, find_objects: bool = True) -> Look:
+    def look(
+        self, *, find_faces: bool = True, find_objects: bool = True, vehicles_before: Boxes | None = None
+    ) -> Look:
         """What must be hidden in the loaded picture at this strength, and where nothing has to be seen.
 
         Without ``find_faces`` there are no faces, without ``find_objects`` neither vehicles nor a floor.
+        ``vehicles_before``: those of the look before.
         """
         gates, thresholds = self.gate_net.run(self.luma, self.chroma)
         faces = self._faces(*self._picture()) if find_faces else []
         gates = shut_over(gates, faces)
-        floor = None
-        if find_objects:
-            objects = self._objects(*self._picture())
-            gates = self._vehicles(self.luma[0, 0], self.chroma[0], gates, objects)
-            floor = self._floor(objects)
+        objects = self._objects(*self._picture()) if find_objects else NO_OBJECTS
+        vehicles = self._vehicles.boxes(objects)
+        gates = self._vehicles(self.luma[0, 0], self.chroma[0], gates, vehicles, vehicles_before)
         gates, thresholds = strengthened(self._strength, gates, thresholds)
-        return Look(gates, thresholds, faces, floor)
+        return Look(gates, thresholds, faces, self._floor(objects) if find_objects else None, vehicles)
 
     def tone(self, faces: Sequence[FacePlace]) -> float:
         """How light the drawn face must be in the loaded picture, with ``faces`` in it."""

@@ -115,7 +115,7 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds, faces, floor = canvas.look()
+                gates, thresholds, faces, floor, _ = canvas.look()
                 gates, thresholds = with_floor(gates, thresholds, floor)
                 planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, canvas.tone(faces))
             else:

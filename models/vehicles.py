@@ -14,25 +14,29 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from models.background import REACH_PX, REACH_SHARE
 from models.object_finder import FoundObjects
 from models.session import Array, Session
 
 PLATED_SCORE = 0.1
 """From here on an object is taken for one that bears a plate."""
 SAME_OVERLAP = 0.5
-"""Boxes that overlap so much (intersection over union) are one vehicle's."""
+"""Boxes that overlap so much (intersection over union) are one vehicle's: what all of them cover."""
 SHORTEST_PX = 80.0
 """Longer side from which on writing can be read: a plate's letters are a 25th of a car's width."""
 LARGEST_SCALE = 2.0
-TILE_SIDES = (256, 512)
+TILE_SIDES = (320, 640)
 """What the network sees: the vehicle enlarged at most so much, or reduced to fill the larger one."""
-MARGIN_PX = 16
-"""Of its surroundings, in pixels of the tile."""
-MOST_PIXELS = 4 * TILE_SIDES[-1] ** 2
+MOST_PIXELS = 3 * TILE_SIDES[-1] ** 2
 """Of all tiles of one look, which takes then about twice as long as without."""
 VEHICLE_CELLS = 58
 """Cells of the longer side that remain of a vehicle that is not looked at. Seen from where its plate faces, a
 car is 1.8 m wide and the plate's letters are 65 to 80 mm high: at most two and a half cells."""
+
+STILL_PX = 16.0
+"""How far the sides of a vehicle may move from one look to the next without being looked for in every one."""
+UNHIDDEN_OCTAVES = 0.25
+"""By how much less may be hidden than the network asks for in a tile that was reduced."""
 
 Boxes = npt.NDArray[np.float64]
 
@@ -56,44 +60,54 @@ class VehicleLook:
         self._net = gate_net
         self._size_wh = np.array([width, height], np.float64)
 
-    def __call__(self, luma_hw: Array, chroma_chw: Array, gates: Array, objects: FoundObjects) -> Array:
-        """``gates`` [1, bands, H/8, W/8], finest band first, shut as far as each vehicle asks for."""
-        boxes = self.boxes(objects)
+    def __call__(
+        self, luma_hw: Array, chroma_chw: Array, gates: Array, boxes: Boxes, before: Boxes | None = None
+    ) -> Array:
+        """``gates`` [1, bands, H/8, W/8], finest band first, shut as far as each vehicle asks for.
+
+        Args:
+            luma_hw: [H, W], padded.
+            chroma_chw: [2, H/2, W/2], likewise.
+            gates: those of the whole picture.
+            boxes: as of :meth:`boxes`.
+            before: those of the look before; as far as a vehicle has moved since, it may move until the next.
+        """
         if not len(boxes):
             return gates
         gates = gates.copy()
         pixels_left = MOST_PIXELS
-        for box in boxes:
+        for box, moved_px in zip(boxes, moves(boxes, before), strict=True):
             tile = self._tile(box)
-            window = gates[0, :, *_blocks(box)]
+            window = gates[0, :, *_blocks(tile)]
             if tile.side**2 > pixels_left:
                 window[: _octaves(box)] = 0
             else:
                 pixels_left -= tile.side**2
-                np.minimum(window, _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile, box), out=window)
+                asked = _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile)
+                np.minimum(window, _widened(asked, math.ceil(moved_px / 8)), out=window)
         return gates
 
     def boxes(self, objects: FoundObjects) -> Boxes:
-        """Every vehicle once, cut to the picture: [n, 4], the largest first, none too small."""
-        inside = objects.boxes_xyxy.astype(np.float64).clip(0, np.tile(self._size_wh, 2))
+        """Every vehicle once, [n, 4], the largest first; they may reach beyond the picture.
+
+        Those that are too small for anything on them to be read, or lie outside, are left out.
+        """
+        found = objects.boxes_xyxy.astype(np.float64)
+        inside = found.clip(0, np.tile(self._size_wh, 2))
         sides = inside[:, 2:] - inside[:, :2]
         wanted = (objects.plated >= PLATED_SCORE) & (sides.max(1) >= SHORTEST_PX) & (sides.min(1) > 0)
-        corners_sizes = np.concatenate([inside[:, :2], sides], 1)[wanted]
-        scores = objects.plated[wanted].tolist()
-        kept = np.asarray(
-            cv2.dnn.NMSBoxes(corners_sizes.tolist(), scores, 0.0, SAME_OVERLAP), np.intp
-        ).ravel()
-        largest_first = np.argsort(-sides[wanted][kept].max(1), kind="stable")
-        return np.asarray(inside[wanted][kept][largest_first], np.float64)
+        order = np.argsort(-objects.plated[wanted], kind="stable")
+        boxes = _merged(found[wanted][order])
+        return boxes[np.argsort(-(boxes[:, 2:] - boxes[:, :2]).max(1, initial=0), kind="stable")]
 
     def _tile(self, box: Boxes) -> _Tile:
-        most = TILE_SIDES[-1] - 2 * MARGIN_PX
-        scale = min(LARGEST_SCALE, most / float((box[2:] - box[:2]).max()))
-        margin = MARGIN_PX / scale
-        left, top = (2 * np.floor((box[:2] - margin) / 2)).clip(0).astype(int).tolist()
-        right, bottom = np.minimum(2 * np.ceil((box[2:] + margin) / 2), self._size_wh).astype(int).tolist()
-        longer = scale * max(right - left, bottom - top)
-        return _Tile(left, top, right, bottom, scale, TILE_SIDES[longer > TILE_SIDES[0]])
+        """The vehicle and all around it that a coarse background leaves sharp."""
+        reach = REACH_PX + REACH_SHARE * float((box[2:] - box[:2]).max())
+        left, top = (2 * np.floor((box[:2] - reach) / 2)).clip(0).astype(int).tolist()
+        right, bottom = np.minimum(2 * np.ceil((box[2:] + reach) / 2), self._size_wh).astype(int).tolist()
+        longer = max(right - left, bottom - top)
+        scale = min(LARGEST_SCALE, TILE_SIDES[-1] / longer)
+        return _Tile(left, top, right, bottom, scale, TILE_SIDES[scale * longer > TILE_SIDES[0]])
 
     def _seen(self, luma_hw: Array, chroma_chw: Array, tile: _Tile) -> Array:
         """The network's gates for the tile, [bands, side/8, side/8]."""
@@ -115,11 +129,54 @@ def _fitted(plane: Array, scale: float, side: int) -> Array:
     )
 
 
-def _blocks(box: Boxes) -> tuple[slice, slice]:
-    """Rows and columns of 8x8 blocks that a box inside of the picture touches."""
-    left, top = (box[:2] // 8).astype(int).tolist()
-    right, bottom = np.ceil(box[2:] / 8).astype(int).tolist()
-    return slice(top, bottom), slice(left, right)
+def moves(now: Boxes, before: Boxes | None) -> npt.NDArray[np.float64]:
+    """How far each vehicle's sides are from those of the nearest one before, [n]; 0 where none is near."""
+    if before is None or not len(before) or not len(now):
+        return np.zeros(len(now))
+    nearest = np.abs(now[:, None] - before).max(2).min(1)
+    return np.where(nearest < (now[:, 2:] - now[:, :2]).max(1), nearest, 0.0)
+
+
+def have_moved(before: Boxes, now: Boxes) -> bool:
+    """Whether a vehicle of this look was not in the last one, or somewhere else."""
+    if not len(now):
+        return False
+    return not len(before) or bool((np.abs(now[:, None] - before).max(2).min(1) > STILL_PX).any())
+
+
+def _widened(gates: Array, num_blocks: int) -> Array:
+    """Every block as shut as the most shut that is so near: [bands, rows, columns]."""
+    if not num_blocks:
+        return gates
+    kernel = np.ones((2 * num_blocks + 1, 2 * num_blocks + 1), np.uint8)
+    return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates])
+
+
+def _merged(boxes: Boxes) -> Boxes:
+    """The surest box of each vehicle, widened to those of its others; ``boxes`` come the surest first."""
+    seeds: list[Boxes] = []
+    wholes: list[Boxes] = []
+    for box in boxes:
+        same = [index for index, seed in enumerate(seeds) if _overlap(seed, box) >= SAME_OVERLAP]
+        if not same:
+            seeds.append(box)
+            wholes.append(box.copy())
+        for index in same[:1]:
+            np.minimum(wholes[index][:2], box[:2], out=wholes[index][:2])
+            np.maximum(wholes[index][2:], box[2:], out=wholes[index][2:])
+    return np.array(wholes, np.float64).reshape(-1, 4)
+
+
+def _overlap(first: Boxes, second: Boxes) -> float:
+    """Intersection over union."""
+    shared = np.prod((np.minimum(first[2:], second[2:]) - np.maximum(first[:2], second[:2])).clip(0))
+    areas = np.prod(first[2:] - first[:2]) + np.prod(second[2:] - second[:2])
+    return float(shared / (areas - shared)) if areas > shared else 0.0
+
+
+def _blocks(tile: _Tile) -> tuple[slice, slice]:
+    """Rows and columns of 8x8 blocks that the cut touches."""
+    return slice(tile.top // 8, -(-tile.bottom // 8)), slice(tile.left // 8, -(-tile.right // 8))
 
 
 def _octaves(box: Boxes) -> int:
@@ -127,14 +184,14 @@ def _octaves(box: Boxes) -> int:
     return math.ceil(math.log2(max(float((box[2:] - box[:2]).max()) / VEHICLE_CELLS, 1)))
 
 
-def _in_blocks(seen: Array, tile: _Tile, box: Boxes) -> Array:
-    """A tile's gates as those of the box's blocks in the picture: [bands, rows, columns]."""
+def _in_blocks(seen: Array, tile: _Tile) -> Array:
+    """A tile's gates as those of its blocks in the picture: [bands, rows, columns]."""
     # A block may lie on several cells of the tile, and a cell on a block's edge: the most shut counts.
     if tile.scale > 1:
         seen = np.stack([np.asarray(cv2.erode(band, np.ones((3, 3), np.uint8))) for band in seen])
     rows, columns = (
         np.arange(blocks.start, blocks.stop) * 8 - first
-        for blocks, first in zip(_blocks(box), (tile.top, tile.left), strict=True)
+        for blocks, first in zip(_blocks(tile), (tile.top, tile.left), strict=True)
     )
     last = seen.shape[1] - 1
 
@@ -147,5 +204,5 @@ def _in_blocks(seen: Array, tile: _Tile, box: Boxes) -> Array:
 
     there = np.minimum.reduce([at(row_px, column_px) for row_px in (0, 7) for column_px in (0, 7)])
     # Reduced to a half, the tile's finest band is the picture's second.
-    num_finer = max(0, round(-math.log2(tile.scale)))
+    num_finer = max(0, math.ceil(-math.log2(tile.scale) - UNHIDDEN_OCTAVES))
     return np.concatenate([*[there[:1]] * num_finer, there])[: len(seen)]

@@ -15,6 +15,7 @@ from models.looks import LookMemory
 from models.places import PlaceMemory
 from models.pyramid import GATE_ONE
 from models.session import Array
+from models.vehicles import Boxes, have_moved
 
 GATE_STEP = 16
 """Where blocks are held, gates are multiples of this, rounded down: a trembling answer changes nothing."""
@@ -22,7 +23,8 @@ FIND_FACES_EVERY = 2
 """Looks of a video while faces rest: what is found shuts the gates for four looks (models.looks). While one
 moves every look must find it: a gate shut where it was does not help."""
 FIND_OBJECTS_EVERY = 2
-"""Looks of a video: what is missed for as long is drawn coarse, which hides no less."""
+"""Looks of a video while vehicles rest: what is missed for as long is drawn coarse, which hides no less.
+While one moves every look must find it, for its plate would be hidden where it was."""
 STILL_TONE = 6.0
 """Grey levels by which a drawn face may be lighter or darker than the picture asks for before it follows."""
 BACKGROUND_PERIOD_S = 0.25
@@ -58,6 +60,8 @@ class Video:
         self._looks = LookMemory(refresh)
         self._faces = PlaceMemory()
         self._background = BackgroundMemory()
+        self._vehicles: Boxes = np.zeros((0, 4))  # of the last look for objects
+        self._vehicles_move = False
         self._num_looks = 0
         self._tone = -math.inf
         self._finder = ChangeFinder(*canvas.padded) if hold else None
@@ -74,12 +78,22 @@ class Video:
     def _look(self, *, renew: bool) -> None:
         find_faces = renew or self._faces.is_moving or self._num_looks % FIND_FACES_EVERY == 0
         # Not together with faces, so that no picture takes much longer than the others.
-        find_objects = renew or self._background.in_force is None or self._num_looks % FIND_OBJECTS_EVERY == 1
+        find_objects = (
+            renew
+            or self._vehicles_move
+            or self._background.in_force is None
+            or (self._num_looks + 1) % FIND_OBJECTS_EVERY == 0
+        )
         self._num_looks += 1
-        look = self._canvas.look(find_faces=find_faces, find_objects=find_objects)
+        look = self._canvas.look(
+            find_faces=find_faces, find_objects=find_objects, vehicles_before=self._vehicles
+        )
         self._looks.add(look.gates, look.thresholds)
         if look.floor is not None:
             self._background.add(look.floor)
+        if find_objects:
+            self._vehicles_move = have_moved(self._vehicles, look.vehicles)
+            self._vehicles = look.vehicles
         if find_faces:
             self._faces.add(look.faces)
             tone = self._canvas.tone(self._faces.in_force)

@@ -171,7 +171,8 @@ def test_faint_text_that_became_background_goes_when_it_goes(
     chroma = np.full((64, 128), 128, np.uint8)
     gates, floor = np.full((1, 6, 16, 32), GATE_ONE, np.uint8), np.zeros((16, 32), np.int16)
     monkeypatch.setattr(
-        "models.canvas.Canvas.look", lambda *_, **__: Look(gates, np.zeros_like(gates), [], floor.copy())
+        "models.canvas.Canvas.look",
+        lambda *_, **__: Look(gates, np.zeros_like(gates), [], floor.copy(), np.zeros((0, 4))),
     )
     held = load_protector(threads=1, hold=True)
     for index in range(40):
