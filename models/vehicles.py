@@ -35,6 +35,10 @@ car is 1.8 m wide and the plate's letters are 65 to 80 mm high: at most two and 
 
 STILL_PX = 16.0
 """How far the sides of a vehicle may move from one look to the next without being looked for in every one."""
+EDGE_PX = 8.0
+"""Around its box, which is not found to the pixel, for what the network sees there."""
+LONGEST_WAY = 24
+"""Blocks, from one look to the next, that are followed."""
 UNHIDDEN_OCTAVES = 0.25
 """By how much less may be hidden than the network asks for in a tile that was reduced."""
 
@@ -63,7 +67,7 @@ class VehicleLook:
     def __call__(
         self, luma_hw: Array, chroma_chw: Array, gates: Array, boxes: Boxes, before: Boxes | None = None
     ) -> Array:
-        """``gates`` [1, bands, H/8, W/8], finest band first, shut as far as each vehicle asks for.
+        """``gates`` [1, bands, H/8, W/8], finest band first, shut on vehicles as far as each asks for.
 
         Args:
             luma_hw: [H, W], padded.
@@ -76,15 +80,15 @@ class VehicleLook:
             return gates
         gates = gates.copy()
         pixels_left = MOST_PIXELS
-        for box, moved_px in zip(boxes, moves(boxes, before), strict=True):
+        for box, steps in zip(boxes, ways(boxes, before), strict=True):
             tile = self._tile(box)
-            window = gates[0, :, *_blocks(tile)]
+            place = _blocks(box, self._size_wh)
             if tile.side**2 > pixels_left:
-                window[: _octaves(box)] = 0
+                gates[0, : _octaves(box), *place] = 0
             else:
                 pixels_left -= tile.side**2
-                asked = _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile)
-                np.minimum(window, _widened(asked, math.ceil(moved_px / 8)), out=window)
+                asked = _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile, place)
+                _shut_along(gates[0], asked, place, steps)
         return gates
 
     def boxes(self, objects: FoundObjects) -> Boxes:
@@ -101,7 +105,7 @@ class VehicleLook:
         return boxes[np.argsort(-(boxes[:, 2:] - boxes[:, :2]).max(1, initial=0), kind="stable")]
 
     def _tile(self, box: Boxes) -> _Tile:
-        """The vehicle and all around it that a coarse background leaves sharp."""
+        """The vehicle and what a coarse background leaves sharp around it."""
         reach = REACH_PX + REACH_SHARE * float((box[2:] - box[:2]).max())
         left, top = (2 * np.floor((box[:2] - reach) / 2)).clip(0).astype(int).tolist()
         right, bottom = np.minimum(2 * np.ceil((box[2:] + reach) / 2), self._size_wh).astype(int).tolist()
@@ -129,12 +133,22 @@ def _fitted(plane: Array, scale: float, side: int) -> Array:
     )
 
 
-def moves(now: Boxes, before: Boxes | None) -> npt.NDArray[np.float64]:
-    """How far each vehicle's sides are from those of the nearest one before, [n]; 0 where none is near."""
-    if before is None or not len(before) or not len(now):
-        return np.zeros(len(now))
-    nearest = np.abs(now[:, None] - before).max(2).min(1)
-    return np.where(nearest < (now[:, 2:] - now[:, :2]).max(1), nearest, 0.0)
+def ways(now: Boxes, before: Boxes | None) -> list[npt.NDArray[np.intp]]:
+    """The blocks, (down, right) from where it is, over which each vehicle comes if it moves on as it did.
+
+    As far as from the nearest one of the look before; none where no one is near. Up to LONGEST_WAY.
+    """
+    found = []
+    for box in now:
+        step = np.zeros(2)
+        if before is not None and len(before):
+            nearest = before[np.abs(before - box).max(1).argmin()]
+            if np.abs(nearest - box).max() < (box[2:] - box[:2]).max():
+                step = (box[:2] + box[2:] - nearest[:2] - nearest[2:])[::-1] / 2
+        num = min(math.ceil(float(np.abs(step).max()) / 8), LONGEST_WAY)
+        shares = np.linspace(0, 1, num + 1)[:, None]
+        found.append(np.rint(shares * step / 8).astype(np.intp))
+    return found
 
 
 def have_moved(before: Boxes, now: Boxes) -> bool:
@@ -144,12 +158,17 @@ def have_moved(before: Boxes, now: Boxes) -> bool:
     return not len(before) or bool((np.abs(now[:, None] - before).max(2).min(1) > STILL_PX).any())
 
 
-def _widened(gates: Array, num_blocks: int) -> Array:
-    """Every block as shut as the most shut that is so near: [bands, rows, columns]."""
-    if not num_blocks:
-        return gates
-    kernel = np.ones((2 * num_blocks + 1, 2 * num_blocks + 1), np.uint8)
-    return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates])
+def _shut_along(gates: Array, asked: Array, place: tuple[slice, slice], steps: npt.NDArray[np.intp]) -> None:
+    """Shut ``gates`` [bands, H/8, W/8] as ``asked`` at its place and after each of the steps from there."""
+    rows, columns = place
+    for down, right in steps.tolist():
+        top, left = rows.start + down, columns.start + right
+        first_row, first_column = max(0, -top), max(0, -left)
+        window = gates[:, max(0, top) : max(0, rows.stop + down), max(0, left) : max(0, columns.stop + right)]
+        part = asked[
+            :, first_row : first_row + window.shape[1], first_column : first_column + window.shape[2]
+        ]
+        np.minimum(window, part, out=window)
 
 
 def _merged(boxes: Boxes) -> Boxes:
@@ -174,9 +193,11 @@ def _overlap(first: Boxes, second: Boxes) -> float:
     return float(shared / (areas - shared)) if areas > shared else 0.0
 
 
-def _blocks(tile: _Tile) -> tuple[slice, slice]:
-    """Rows and columns of 8x8 blocks that the cut touches."""
-    return slice(tile.top // 8, -(-tile.bottom // 8)), slice(tile.left // 8, -(-tile.right // 8))
+def _blocks(box: Boxes, size_wh: Boxes) -> tuple[slice, slice]:
+    """Rows and columns of 8x8 blocks that the box and EDGE_PX around it touch."""
+    left, top = ((box[:2] - EDGE_PX).clip(0) // 8).astype(int).tolist()
+    right, bottom = np.ceil(np.minimum(box[2:] + EDGE_PX, size_wh) / 8).astype(int).tolist()
+    return slice(top, bottom), slice(left, right)
 
 
 def _octaves(box: Boxes) -> int:
@@ -184,14 +205,14 @@ def _octaves(box: Boxes) -> int:
     return math.ceil(math.log2(max(float((box[2:] - box[:2]).max()) / VEHICLE_CELLS, 1)))
 
 
-def _in_blocks(seen: Array, tile: _Tile) -> Array:
-    """A tile's gates as those of its blocks in the picture: [bands, rows, columns]."""
+def _in_blocks(seen: Array, tile: _Tile, place: tuple[slice, slice]) -> Array:
+    """A tile's gates as those of blocks in the picture: [bands, rows, columns]."""
     # A block may lie on several cells of the tile, and a cell on a block's edge: the most shut counts.
     if tile.scale > 1:
         seen = np.stack([np.asarray(cv2.erode(band, np.ones((3, 3), np.uint8))) for band in seen])
     rows, columns = (
         np.arange(blocks.start, blocks.stop) * 8 - first
-        for blocks, first in zip(_blocks(tile), (tile.top, tile.left), strict=True)
+        for blocks, first in zip(place, (tile.top, tile.left), strict=True)
     )
     last = seen.shape[1] - 1
 

@@ -122,15 +122,28 @@ def test_in_a_reduced_tile_a_band_counts_for_as_many_octaves_as_it_was_reduced_b
     assert _octaves(shut)[20, 20] == octaves
 
 
-def test_a_vehicle_that_moves_is_hidden_as_far_as_it_may_come_until_the_next_look() -> None:
+@pytest.mark.parametrize(("right", "down"), [(40, 0), (-40, 0), (0, 40), (24, -16)])
+def test_a_vehicle_that_moves_is_hidden_where_it_comes_until_the_next_look(right: int, down: int) -> None:
     look = VehicleLook(SeesWhite(), HEIGHT, WIDTH)
     plate, now = (300, 240, 340, 256), np.array([[200.0, 160, 440, 300]])
     stands, drives = (
-        _octaves(look(*_grey(plate), OPEN, now, now - [[moved, 0, moved, 0]]))[250 // 8] for moved in (0, 40)
+        _octaves(look(*_grey(plate), OPEN, now, now - share * np.array([[right, down, right, down]])))
+        for share in (0, 1)
     )
-    first, last = (np.flatnonzero(stands)[edge] for edge in (0, -1))
-    assert (drives[first - 5 : last + 6] == 2).all()
-    assert drives[first - 7] == drives[last + 7] == 0
+    assert (drives >= stands).all()
+    for share in (0.5, 1):
+        ahead = np.roll(stands, (round(share * down / 8), round(share * right / 8)), (0, 1))
+        assert (drives >= ahead).all()
+    behind = np.roll(stands, (-down // 8, -right // 8), (0, 1))
+    assert (drives < behind).any()
+
+
+def test_what_leaves_the_picture_is_cut_at_its_border() -> None:
+    look = VehicleLook(SeesWhite(), HEIGHT, WIDTH)
+    for right, down in ((-150, 0), (150, 0), (0, -150), (0, 150)):
+        moved = np.array([right, down, right, down], np.float64)
+        now = np.array([[200.0, 160, 440, 300]]) + 2 * moved
+        assert (look(*_grey((0, 0, 640, 480)), OPEN, now, now - moved) <= OPEN).all()
 
 
 def test_vehicles_that_are_new_or_elsewhere_have_moved() -> None:
@@ -195,7 +208,7 @@ def test_no_gate_opens_and_only_vehicles_change() -> None:
     gates = np.random.default_rng(1).integers(0, 129, OPEN.shape).astype(np.uint8)
     shut = _shut(SeesWhite(), _grey((0, 0, 640, 480)), _vehicles((80, 80, 240, 160)), gates)
     inside = np.zeros(OPEN.shape[2:], bool)
-    inside[7:23, 7:33] = True  # with what a coarse background leaves sharp: 16 + 8 pixels
+    inside[9:21, 9:31] = True  # with 8 pixels around it
     assert (shut[0, :2][:, inside] == 0).all()
     np.testing.assert_array_equal(shut[0][:, ~inside], gates[0][:, ~inside])
     np.testing.assert_array_equal(shut[0, 2:], gates[0, 2:])
