@@ -93,6 +93,7 @@ class RtspServer:
         self._subscription = subscription
         self._units_in = GopQueue(subscription) if options.carrier == "gop" else subscription
         self._process: subprocess.Popen[bytes] | None = None
+        self._bound: subprocess.Popen[bytes] | None = None  # the one that has said it listens
         self._port = options.listen.port
         self._ready = threading.Event()
         self._stop = threading.Event()
@@ -140,7 +141,8 @@ class RtspServer:
     def state(self) -> RtspState:
         """What it does at this moment; safe from any thread."""
         process = self._process
-        serving = self._ready.is_set() and process is not None and process.poll() is None
+        # One that was started again does not listen yet.
+        serving = process is not None and self._bound is process and process.poll() is None
         return RtspState(self.url, serving, self._restarts, self._units, self._error)
 
     def _run(self) -> None:
@@ -169,7 +171,7 @@ class RtspServer:
             env={"PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/tmp")},  # noqa: S108
         ) as process:
             self._process, self._reason = process, ""
-            listener = threading.Thread(target=self._listen, args=(process.stdout,), daemon=True)
+            listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
             listener.start()
             try:
                 assert process.stdin is not None  # noqa: S101  # a pipe was asked for
@@ -218,11 +220,12 @@ class RtspServer:
             view = view[pipe.write(view) :]
         self._busy_since_s = None
 
-    def _listen(self, lines: IO[bytes]) -> None:
-        for line in lines:
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        for line in process.stdout or ():
             if line.startswith(b"ready "):
                 self._port = int(line[6:])
                 self._error = ""
+                self._bound = process
                 self._ready.set()
             elif line.strip() == b"key":
                 self._request_key_frame()

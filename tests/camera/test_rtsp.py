@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -98,7 +99,9 @@ def test_a_server_that_dies_is_started_again(server: RtspServer) -> None:
     deadline = time.monotonic() + 30
     while not (server.state().restarts and server.state().serving):
         assert time.monotonic() < deadline, server.state()
-        time.sleep(0.1)
+        time.sleep(0.001)
+    host, port = server.url.removeprefix("rtsp://").split("/")[0].rsplit(":", 1)
+    socket.create_connection((host, int(port)), 5).close()  # serving means that it listens
 
 
 def test_a_port_in_use_is_one_clear_error(server: RtspServer, camera: StandInCamera) -> None:
