@@ -7,6 +7,7 @@ cells of several pixels remain, which costs few bits and takes bystanding detail
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import cv2
 import numpy as np
@@ -28,6 +29,7 @@ BACKGROUND_CORING = 4
 KEPT_FINDS = 2
 """In a video an object stays sharp until so many looks in a row have missed it."""
 
+Floats = npt.NDArray[np.floating[Any]]
 Floor = npt.NDArray[np.int16]
 """Least coarseness per 8x8 block in GATE_ONE per octave, [H/8, W/8]."""
 
@@ -56,12 +58,18 @@ def background_named(name: str | None, *, pixels: bool) -> Background:
         raise UsageError(f"background: expected coarse or fine, got {name!r}") from None
 
 
+def reach_around(boxes_xyxy: Floats) -> Floats:
+    """How many pixels around each box [n, 4] belong to its object: [n]."""
+    longer_sides = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).max(1, initial=0)
+    return np.asarray(REACH_PX + REACH_SHARE * longer_sides)
+
+
 def floor_around(objects: FoundObjects, blocks_hw: tuple[int, int], octaves: int) -> Floor:
     """The least coarseness of every block: none on objects, ``octaves`` (whole ones) far from any."""
     levels = np.full(blocks_hw, octaves, np.int16)
     boxes = objects.boxes_xyxy
     allowed = np.round(octaves * _doubts(objects, blocks_hw)).astype(np.int16)
-    reach = REACH_PX + REACH_SHARE * (boxes[:, 2:] - boxes[:, :2]).max(1, initial=0)
+    reach = reach_around(boxes)
     first = np.floor((boxes[:, :2] - reach[:, None]) / 8).clip(0, max(blocks_hw)).astype(int)
     last = np.ceil((boxes[:, 2:] + reach[:, None]) / 8).clip(0, max(blocks_hw)).astype(int)
     for (left, top), (right, bottom), level in zip(first, last, allowed, strict=True):

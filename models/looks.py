@@ -35,7 +35,7 @@ class LookMemory:
         if self._held is None:
             gates = np.minimum.reduce(self._gates)
             if self._refresh > 1:
-                gates = _widened(gates)
+                gates = widened(gates)
             self._held = (gates, np.maximum.reduce(self._thresholds))
         return self._held
 
@@ -56,7 +56,7 @@ class LookMemory:
         self._held = None
 
 
-def _widened(gates: Array) -> Array:
+def widened(gates: Array) -> Array:
     """Every block as shut as the most shut of its eight neighbours: [1, bands, h, w]."""
     kernel = np.ones((3, 3), np.uint8)
     return np.stack([np.asarray(cv2.erode(band, kernel), np.uint8) for band in gates[0]])[None]

@@ -115,22 +115,23 @@ class Protector:
             canvas = self._sized(frame.height, frame.width)
             canvas.load(frame)
             if self._video is None:
-                gates, thresholds, faces, floor, _ = canvas.look()
-                gates, thresholds = with_floor(gates, thresholds, floor)
-                planes = canvas.with_faces(canvas.draw(gates, thresholds), faces, gates, canvas.tone(faces))
+                look = canvas.look()
+                gates, thresholds = with_floor(look.gates, look.thresholds, look.floor)
+                drawn = canvas.draw(gates, thresholds)
+                planes = canvas.with_faces(drawn, look.faces, gates, canvas.tone(look.faces))
             else:
                 planes, gates = self._video.draw(frame.time_us, renew=renew)
             rows, columns = frame.height, frame.width
             half = np.s_[: rows // 2, : columns // 2]
             gate_map = GateMap(gates[0, :, : -(-rows // 8), : -(-columns // 8)].copy())
-            drawn = ProtectedFrame(
+            protected = ProtectedFrame(
                 planes.luma[:rows, :columns],
                 planes.cb[half],
                 planes.cr[half],
                 frame.time_us,
                 gate_map.lost_octaves(),
             )
-            return drawn, gate_map
+            return protected, gate_map
 
     def _sized(self, height: int, width: int) -> Canvas:
         canvas = self._canvas

@@ -14,7 +14,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from models.background import REACH_PX, REACH_SHARE
+from models.background import reach_around
+from models.looks import widened
 from models.object_finder import FoundObjects
 from models.session import Array, Session
 
@@ -80,8 +81,9 @@ class VehicleLook:
             return gates
         gates = gates.copy()
         pixels_left = MOST_PIXELS
-        for box, steps in zip(boxes, ways(boxes, before), strict=True):
-            tile = self._tile(box)
+        reaches = reach_around(boxes)
+        for box, reach, steps in zip(boxes, reaches, ways(boxes, before), strict=True):
+            tile = self._tile(box, float(reach))
             place = _blocks(box, self._size_wh)
             if tile.side**2 > pixels_left:
                 gates[0, : _octaves(box), *place] = 0
@@ -102,11 +104,10 @@ class VehicleLook:
         wanted = (objects.plated >= PLATED_SCORE) & (sides.max(1) >= SHORTEST_PX) & (sides.min(1) > 0)
         order = np.argsort(-objects.plated[wanted], kind="stable")
         boxes = _merged(found[wanted][order])
-        return boxes[np.argsort(-(boxes[:, 2:] - boxes[:, :2]).max(1, initial=0), kind="stable")]
+        return boxes[np.argsort(-_longer_sides(boxes), kind="stable")]
 
-    def _tile(self, box: Boxes) -> _Tile:
+    def _tile(self, box: Boxes, reach: float) -> _Tile:
         """The vehicle and what a coarse background leaves sharp around it."""
-        reach = REACH_PX + REACH_SHARE * float((box[2:] - box[:2]).max())
         left, top = (2 * np.floor((box[:2] - reach) / 2)).clip(0).astype(int).tolist()
         right, bottom = np.minimum(2 * np.ceil((box[2:] + reach) / 2), self._size_wh).astype(int).tolist()
         longer = max(right - left, bottom - top)
@@ -139,12 +140,10 @@ def ways(now: Boxes, before: Boxes | None) -> list[npt.NDArray[np.intp]]:
     As far as from the nearest one of the look before; none where no one is near. Up to LONGEST_WAY.
     """
     found = []
-    for box in now:
-        step = np.zeros(2)
-        if before is not None and len(before):
-            nearest = before[np.abs(before - box).max(1).argmin()]
-            if np.abs(nearest - box).max() < (box[2:] - box[:2]).max():
-                step = (box[:2] + box[2:] - nearest[:2] - nearest[2:])[::-1] / 2
+    nearest = _nearest(now, before) if before is not None and len(before) else now
+    far = np.abs(now - nearest).max(1) >= _longer_sides(now)
+    steps = np.where(far[:, None], 0, _middles(now) - _middles(nearest))[:, ::-1]
+    for step in steps:
         num = min(math.ceil(float(np.abs(step).max()) / 8), LONGEST_WAY)
         shares = np.linspace(0, 1, num + 1)[:, None]
         found.append(np.rint(shares * step / 8).astype(np.intp))
@@ -155,7 +154,20 @@ def have_moved(before: Boxes, now: Boxes) -> bool:
     """Whether a vehicle of this look was not in the last one, or somewhere else."""
     if not len(now):
         return False
-    return not len(before) or bool((np.abs(now[:, None] - before).max(2).min(1) > STILL_PX).any())
+    return not len(before) or bool((np.abs(now - _nearest(now, before)).max(1) > STILL_PX).any())
+
+
+def _nearest(now: Boxes, before: Boxes) -> Boxes:
+    """For each of ``now`` the one of ``before`` whose sides are nearest to its own."""
+    return np.asarray(before[np.abs(now[:, None] - before).max(2).argmin(1)], np.float64)
+
+
+def _middles(boxes: Boxes) -> Boxes:
+    return np.asarray((boxes[:, :2] + boxes[:, 2:]) / 2, np.float64)
+
+
+def _longer_sides(boxes: Boxes) -> Boxes:
+    return np.asarray((boxes[:, 2:] - boxes[:, :2]).max(1, initial=0), np.float64)
 
 
 def _shut_along(gates: Array, asked: Array, place: tuple[slice, slice], steps: npt.NDArray[np.intp]) -> None:
@@ -173,24 +185,21 @@ def _shut_along(gates: Array, asked: Array, place: tuple[slice, slice], steps: n
 
 def _merged(boxes: Boxes) -> Boxes:
     """The surest box of each vehicle, widened to those of its others; ``boxes`` come the surest first."""
-    seeds: list[Boxes] = []
-    wholes: list[Boxes] = []
+    seeds = wholes = np.zeros((0, 4))
     for box in boxes:
-        same = [index for index, seed in enumerate(seeds) if _overlap(seed, box) >= SAME_OVERLAP]
-        if not same:
-            seeds.append(box)
-            wholes.append(box.copy())
-        for index in same[:1]:
-            np.minimum(wholes[index][:2], box[:2], out=wholes[index][:2])
-            np.maximum(wholes[index][2:], box[2:], out=wholes[index][2:])
-    return np.array(wholes, np.float64).reshape(-1, 4)
+        same = np.flatnonzero(_overlaps(seeds, box) >= SAME_OVERLAP)[:1]
+        if not len(same):
+            seeds, wholes = np.vstack([seeds, box]), np.vstack([wholes, box])
+        wholes[same, :2] = np.minimum(wholes[same, :2], box[:2])
+        wholes[same, 2:] = np.maximum(wholes[same, 2:], box[2:])
+    return wholes
 
 
-def _overlap(first: Boxes, second: Boxes) -> float:
-    """Intersection over union."""
-    shared = np.prod((np.minimum(first[2:], second[2:]) - np.maximum(first[:2], second[:2])).clip(0))
-    areas = np.prod(first[2:] - first[:2]) + np.prod(second[2:] - second[:2])
-    return float(shared / (areas - shared)) if areas > shared else 0.0
+def _overlaps(boxes: Boxes, other: Boxes) -> Boxes:
+    """Intersection over union of each with the other, [n]; sides are longer than nothing."""
+    shared = (np.minimum(boxes[:, 2:], other[2:]) - np.maximum(boxes[:, :2], other[:2])).clip(0).prod(1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(1) + (other[2:] - other[:2]).prod()
+    return np.asarray(shared / (areas - shared), np.float64)
 
 
 def _blocks(box: Boxes, size_wh: Boxes) -> tuple[slice, slice]:
@@ -209,7 +218,7 @@ def _in_blocks(seen: Array, tile: _Tile, place: tuple[slice, slice]) -> Array:
     """A tile's gates as those of blocks in the picture: [bands, rows, columns]."""
     # A block may lie on several cells of the tile, and a cell on a block's edge: the most shut counts.
     if tile.scale > 1:
-        seen = np.stack([np.asarray(cv2.erode(band, np.ones((3, 3), np.uint8))) for band in seen])
+        seen = widened(seen[None])[0]
     rows, columns = (
         np.arange(blocks.start, blocks.stop) * 8 - first
         for blocks, first in zip(place, (tile.top, tile.left), strict=True)
