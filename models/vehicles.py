@@ -17,6 +17,7 @@ import numpy.typing as npt
 from models.background import reach_around
 from models.looks import widened
 from models.object_finder import FoundObjects
+from models.pyramid import GATE_ONE
 from models.session import Array, Session
 
 PLATED_SCORE = 0.1
@@ -86,11 +87,12 @@ class VehicleLook:
             tile = self._tile(box, float(reach))
             place = _blocks(box, self._size_wh)
             if tile.side**2 > pixels_left:
-                gates[0, : _octaves(box), *place] = 0
+                asked = np.full_like(gates[0, :, *place], GATE_ONE)
+                asked[: _octaves(box)] = 0
             else:
                 pixels_left -= tile.side**2
                 asked = _in_blocks(self._seen(luma_hw, chroma_chw, tile), tile, place)
-                _shut_along(gates[0], asked, place, steps)
+            _shut_along(gates[0], asked, place, steps)
         return gates
 
     def boxes(self, objects: FoundObjects) -> Boxes:

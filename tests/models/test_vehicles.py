@@ -138,6 +138,18 @@ def test_a_vehicle_that_moves_is_hidden_where_it_comes_until_the_next_look(right
     assert (drives < behind).any()
 
 
+def test_a_vehicle_that_there_is_no_time_for_is_hidden_along_its_way_too() -> None:
+    large = [(0.0, 0.0, 300.0, 200.0), (340.0, 0.0, 639.0, 200.0), (0.0, 240.0, 290.0, 460.0)]
+    left_over = (340.0, 260.0, 500.0, 380.0)
+    look = VehicleLook(SeesWhite(), HEIGHT, WIDTH)
+    now = look.boxes(_vehicles(*large, left_over))
+    before = now.copy()
+    before[-1] -= [80, 0, 80, 0]
+    lost = _octaves(look(*_grey(), OPEN, now, before))
+    assert (lost[36, 41:74] == 2).all()  # 160 pixels in 58 cells, from 340 - 8 to 500 + 8 + 80
+    assert lost[36, 40] == lost[36, 75] == 0
+
+
 def test_what_leaves_the_picture_is_cut_at_its_border() -> None:
     look = VehicleLook(SeesWhite(), HEIGHT, WIDTH)
     for right, down in ((-150, 0), (150, 0), (0, -150), (0, 150)):
